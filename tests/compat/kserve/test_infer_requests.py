@@ -258,10 +258,10 @@ def test_r10_from_bytes() -> None:
         ('{"inputs":[{"name":"x","shape":[1],"datatype":"FP32"}]}', "'data' field is missing for input 'x' for model"),
         ('{"inputs":[{"name":"x","shape":[1],"datatype":"FP16","data":[1]}]}', "Receiving FP16 data via JSON is not"),
         ('{"inputs":[{"shape":[1]}]}', "Unrecognized request format: a tensor needs name, shape and datatype"),
-        ('{"inputs":[],"outputs":[{}]}', "Unrecognized request format: a wanted output needs a name: 'name'"),
+        ('{"inputs":[],"outputs":[{}]}', "Unrecognized request format: a requested output needs a name: 'name'"),
         (
             '{"inputs":[{"name":"x","shape":[1],"datatype":"X","parameters":[1]}]}',
-            "Unrecognized request format: the parameters of 'x' are no object",
+            "Unrecognized request format: the parameters of 'x' are not an object",
         ),
         ('{"inputs":[3]}', "Unrecognized request format: a tensor needs name, shape and datatype"),
         ("[]", 'Expected "inputs" to be a list'),
@@ -345,15 +345,15 @@ def test_bodies_come_from_dicts_and_become_dicts() -> None:
     ("said", "text"),
     [
         ({}, "InferenceRequest: inputs missing"),
-        ({"inputs": 3}, "InferenceRequest: inputs is no list but int"),
-        ({"inputs": None}, "InferenceRequest: inputs is no list but NoneType"),
-        ({"inputs": [3]}, "RequestInput: an object is wanted, not int"),
+        ({"inputs": 3}, "InferenceRequest.inputs: got int, expected a list"),
+        ({"inputs": None}, "InferenceRequest.inputs: got NoneType, expected a list"),
+        ({"inputs": [3]}, "RequestInput: got int, expected an object"),
         ({"inputs": [{"name": "x", "shape": [1]}]}, "RequestInput: datatype, data missing"),
         (
             {"inputs": [{"name": "x", "shape": [1], "datatype": "X", "data": 3}]},
-            "RequestInput: data is no list but int",
+            "RequestInput.data: got int, expected a list",
         ),
-        (3, "InferenceRequest: an object is wanted, not int"),
+        (3, "InferenceRequest: got int, expected an object"),
     ],
 )
 def test_what_is_no_body(said: Any, text: str) -> None:

@@ -63,7 +63,7 @@ def test_s46_d6_from_rest_takes_the_name_or_finds_it() -> None:
 
 @pytest.mark.parametrize("arguments", [(), ("m",), (SAID, "m")])
 def test_s46_what_from_rest_does_not_take(arguments: tuple[Any, ...]) -> None:
-    with pytest.raises(TypeError, match=r"^from_rest takes the response as a dict"):
+    with pytest.raises(TypeError, match=r"^from_rest: expected a dict"):
         InferResponse.from_rest(*arguments)
 
 

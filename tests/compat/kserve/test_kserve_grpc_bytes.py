@@ -84,7 +84,7 @@ def test_negative_numbers_are_their_64_bits(values: list[int]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "text"), [(b"\x01\x80", "cut off"), (b"\x80", "cut off"), (b"\xff" * 11 + b"\1", "ten")]
+    ("data", "text"), [(b"\x01\x80", "truncated"), (b"\x80", "truncated"), (b"\xff" * 11 + b"\1", "ten")]
 )
 def test_what_are_no_numbers(data: bytes, text: str) -> None:
     with pytest.raises(ValueError, match=text):

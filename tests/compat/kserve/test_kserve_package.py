@@ -59,7 +59,9 @@ def test_all_of_it_is_there() -> None:
     ],
 )
 def test_what_manages_clusters_is_not_here(name: str) -> None:
-    with pytest.raises(ImportError, match=f"^{name} is of KServe's client for Kubernetes, and penstock.compat.kserve"):
+    with pytest.raises(
+        ImportError, match=f"^{name} belongs to KServe's Kubernetes client, which penstock.compat.kserve"
+    ):
         getattr(kserve, name)
     with pytest.raises(ImportError, match=r"import it from the package kserve$"):
         exec(f"from penstock.compat.kserve import {name}")
@@ -93,5 +95,5 @@ def test_the_dialect_is_the_new_one_unless_something_says_otherwise(monkeypatch:
 
 
 def test_there_is_no_other_dialect() -> None:
-    with pytest.raises(ValueError, match=r"^there is no KServe dialect '0\.14': it is one of 0\.13, 0\.21$"):
+    with pytest.raises(ValueError, match=r"^dialect: got '0\.14', expected one of 0\.13, 0\.21$"):
         dialect.use("0.14")

@@ -105,8 +105,8 @@ def test_s01_the_predictor_is_as_the_command_line_says(monkeypatch: pytest.Monke
         ({"workers": 0}, "workers must be an integer of 1 or more, not 0"),
         ({"threads": True}, "threads must be an integer of 1 or more, not True"),
         ({"max_asyncio_workers": 0}, "max_asyncio_workers must be an integer of 1 or more, or None, not 0"),
-        ({"ssl_certfile": "a", "ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: the server speaks no TLS, and nothing"),
-        ({"ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: the server speaks no TLS, and nothing"),
+        ({"ssl_certfile": "a", "ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: TLS is not supported"),
+        ({"ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: TLS is not supported"),
     ],
 )
 def test_s01_what_cannot_be_kept_is_refused(arguments: dict[str, Any], said: str) -> None:

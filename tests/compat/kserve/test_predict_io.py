@@ -149,7 +149,7 @@ def test_r2_frames_are_answers() -> None:
 
 @pytest.mark.parametrize("result", [None, np.array([1j])])
 def test_r2_what_is_no_answer(result: Any) -> None:
-    with pytest.raises(InferenceError, match=r"^output 'output-0' is .*, which the protocol has not$"):
+    with pytest.raises(InferenceError, match=r"^output 'output-0' is .*, which the protocol does not support$"):
         get_predict_response(request(), result, "m")
 
 

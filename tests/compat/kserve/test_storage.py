@@ -221,7 +221,7 @@ def test_r9_several_sources(tmp_path: Path) -> None:
     os.environ["STORAGE_IGNORE_PATTERNS"] = "*.bin, *.md"
     assert Storage.download_files([str(folder) for folder in folders], outs) == outs
     assert [sorted(os.listdir(out)) for out in outs] == [["a.txt"], ["b.txt"]]
-    with pytest.raises(ValueError, match="there are 2 URIs and 1 folders"):
+    with pytest.raises(ValueError, match="out_dirs: got 1 folders, expected 2, one per URI"):
         Storage.download_files(["a", "b"], ["c"])
 
 

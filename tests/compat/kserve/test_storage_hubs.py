@@ -220,7 +220,7 @@ def test_r9_images_of_several_machines(registry: Registry, tmp_path: Path) -> No
 
 def test_r9_images_that_are_not_models(registry: Registry, tmp_path: Path) -> None:
     registry.image(registry.put(f"{LAYER}+gzip", layer({"etc/passwd": b"root"})), tag="v1")
-    with pytest.raises(RuntimeError, match="has no /models/ directory, but at its top: etc"):
+    with pytest.raises(RuntimeError, match="has no /models/ directory; its top-level entries: etc"):
         Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
     registry.image(registry.put(f"{LAYER}+zstd", b"zstd"), tag="v2")
     with pytest.raises(RuntimeError, match=r"an OCI layer is '.*\+zstd', which is not read, expected tar or gzip"):
@@ -260,7 +260,7 @@ def test_r9_images_are_what_their_digests_say(registry: Registry, tmp_path: Path
     models = registry.put(LAYER, layer({"models/m": b"m"}, "w"))
     registry.blobs[models["digest"]] = (LAYER, layer({"models/m": b"M"}, "w"))
     registry.image(models, tag="v1")
-    with pytest.raises(RuntimeError, match=f"the registry gave something else than {models['digest']}: sha256:"):
+    with pytest.raises(RuntimeError, match=f"the registry returned sha256:\\w+, expected {models['digest']}"):
         Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

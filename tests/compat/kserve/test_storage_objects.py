@@ -273,10 +273,10 @@ def test_r9_azure_options(uri: str, variables: dict[str, str], path: str, option
 
 def test_r9_azure_what_is_not_read(tmp_path: Path) -> None:
     with pytest.raises(
-        RuntimeError, match=r"acc\.file\.core\.windows\.net is a file share of Azure, which is not read"
+        RuntimeError, match=r"acc\.file\.core\.windows\.net is an Azure file share, which is not supported"
     ):
         Storage.download("https://acc.file.core.windows.net/models/a", str(tmp_path))
-    with pytest.raises(RuntimeError, match="abfs://models names no account or no container of Azure"):
+    with pytest.raises(RuntimeError, match="abfs://models has no Azure account or container"):
         Storage.download("abfs://models/a", str(tmp_path))
 
 

@@ -1,6 +1,6 @@
-"""KServe's interface: a script changes `kserve` to `penstock.compat.kserve` in its imports, and runs.
+"""KServe's Python API: a script replaces `kserve` by `penstock.compat.kserve` in its imports and runs.
 
-Both dialects of it, that of 0.13 and that of 0.21: see `dialect`. Everything is loaded at first use.
+Supports KServe 0.13 and 0.21; see `dialect`. Submodules load on first use.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _MODULES = {
     "predictor_config": ("PredictorConfig",),
     "protocol.infer_type": ("InferInput", "InferOutput", "InferRequest", "InferResponse"),
 }
-_HOMES = {name: module for module, names in _MODULES.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 _SUBMODULES = {
     *("constants", "context", "dialect", "errors", "inference_client", "logging", "metrics", "model"),
     *("model_repository", "model_server", "predictor_config", "protocol", "ray", "storage", "utils"),
@@ -57,17 +57,17 @@ _CONTROL_PLANE = re.compile(
     r"V1(alpha|beta)?\d|KServeClient$|ApiClient$|Configuration$|OpenApiException$|Api\w*(Error|Exception)$"
     r"|Knative|NetUrl|(api|api_client|configuration|exceptions|models|rest)$"
 )
-"""What KServe exports to manage a cluster's resources. None of it serves a request."""
+"""Names of KServe's Kubernetes client, none of which serves requests."""
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
     if name in _SUBMODULES:
         return importlib.import_module(f"{__name__}.{name}")
     if _CONTROL_PLANE.match(name):
         raise ImportError(
-            f"{name} is of KServe's client for Kubernetes, and {__name__} is its server: "
+            f"{name} belongs to KServe's Kubernetes client, which {__name__} does not have: "
             "programs that manage a cluster import it from the package kserve"
         )
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

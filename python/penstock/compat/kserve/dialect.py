@@ -1,12 +1,12 @@
-"""Which of KServe's two dialects holds where a script cannot be served in both at once.
+"""The dialect of KServe, 0.13 or 0.21, for results that both cannot share.
 
-KServe 0.13 and what came after it disagree on some results: `InferResponse.to_rest` gives a dict or a tuple, a model
-that is called gives its response or a tuple. "0.21" is the default; a script chooses the other one with
+KServe 0.13 and later versions disagree on some results: `InferResponse.to_rest` returns a dict or a tuple, a model
+call returns a response or a tuple. The default is "0.21"; a script chooses the other one with
 
     >>> from penstock.compat.kserve import dialect
     >>> dialect.use("0.13")
 
-or from outside, with PENSTOCK_KSERVE_DIALECT=0.13. What can be told apart by the arguments' types, is.
+or by the environment, with PENSTOCK_KSERVE_DIALECT=0.13. Argument types that show the dialect override it.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import os
 __all__ = ["VARIABLE", "current", "is_old", "use"]
 
 VARIABLE = "PENSTOCK_KSERVE_DIALECT"
-"""The environment variable that chooses the dialect. `use` sets it as well, for the processes of this one."""
+"""The environment variable of the dialect. `use` sets it too, for child processes."""
 
 _NAMES = ("0.13", "0.21")
 _chosen: str | None = None
 
 
 def use(name: str) -> None:
-    """Chooses the dialect, "0.13" or "0.21", for this process and those that it starts from now on.
+    """Sets the dialect, "0.13" or "0.21", of this process and of processes that it starts later.
 
     Raises:
-        ValueError: there is no such dialect.
+        ValueError: the dialect is unknown.
     """
     global _chosen  # noqa: PLW0603 - one setting of the whole process
     _chosen = _checked(name)
@@ -34,12 +34,12 @@ def use(name: str) -> None:
 
 
 def current() -> str:
-    """The dialect that holds: what `use` or the environment says, else "0.21"."""
+    """Returns the dialect: set by `use` or the environment, else "0.21"."""
     return _chosen if _chosen is not None else _from_environment()
 
 
 def is_old() -> bool:
-    """Whether the dialect is that of 0.13."""
+    """Returns whether the dialect is 0.13."""
     return (_chosen or _from_environment()) == "0.13"
 
 
@@ -51,5 +51,5 @@ def _from_environment() -> str:
 
 def _checked(name: str) -> str:
     if name not in _NAMES:
-        raise ValueError(f"there is no KServe dialect {name!r}: it is one of {', '.join(_NAMES)}")
+        raise ValueError(f"dialect: got {name!r}, expected one of {', '.join(_NAMES)}")
     return name

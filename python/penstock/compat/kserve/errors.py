@@ -1,6 +1,6 @@
-"""KServe's exceptions, and the handlers that make HTTP answers of them.
+"""KServe's exceptions, and their handlers for web frameworks.
 
-The handlers are for applications of the script's own: the server knows by itself what each exception answers.
+The handlers are for the script's own applications: the server maps exceptions to statuses itself.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = [
 
 
 class ModelMissingError(Exception):
-    """There is no model at `path`. Answered with 500."""
+    """There is no model at `path`. Status 500."""
 
     def __init__(self, path: Any) -> None:
         super().__init__(path)
@@ -48,12 +48,12 @@ class ModelMissingError(Exception):
 
 
 class InferenceError(RuntimeError):
-    """The model could not compute. Answered with 500.
+    """The model could not compute. Status 500.
 
     Args:
-        reason: What callers are told.
-        status: Shown before the reason, in brackets.
-        debug_details: Kept as an attribute; shown to nobody.
+        reason: The text for clients.
+        status: Prefix of the text, in brackets.
+        debug_details: An attribute that is not part of the text.
     """
 
     def __init__(self, reason: Any, status: str | None = None, debug_details: Any = None) -> None:
@@ -75,7 +75,7 @@ def _message(error: Any) -> str:
 
 
 class InvalidInput(ValueError):
-    """The request is the caller's mistake. Answered with 400."""
+    """The request is invalid. Status 400."""
 
     def __init__(self, reason: Any) -> None:
         super().__init__(reason)
@@ -85,7 +85,7 @@ class InvalidInput(ValueError):
 
 
 class ModelNotFound(Exception):
-    """There is no such model. Answered with 404."""
+    """The model does not exist. Status 404."""
 
     def __init__(self, model_name: str | None = None) -> None:
         super().__init__(*_given(model_name))
@@ -95,7 +95,7 @@ class ModelNotFound(Exception):
 
 
 class WorkersShouldBeLessThanMaxWorkersError(Exception):
-    """More workers are asked for than there may be."""
+    """More workers are requested than allowed."""
 
     def __init__(self, max_workers: int | None = None) -> None:
         super().__init__(*_given(max_workers))
@@ -105,7 +105,7 @@ class WorkersShouldBeLessThanMaxWorkersError(Exception):
 
 
 class UnsupportedProtocol(Exception):
-    """There is no such protocol. Answered with 501."""
+    """The protocol is unknown. Status 501."""
 
     def __init__(self, protocol_version: Any = None) -> None:
         super().__init__(*_given(protocol_version))
@@ -115,7 +115,7 @@ class UnsupportedProtocol(Exception):
 
 
 class ModelNotReady(RuntimeError):
-    """The model is known and cannot answer now. Answered with 503."""
+    """The model is not ready. Status 503."""
 
     def __init__(self, model_name: str, detail: str | None = None) -> None:
         super().__init__(*_given(model_name, detail))
@@ -127,7 +127,7 @@ class ModelNotReady(RuntimeError):
 
 
 class ServerNotReady(RuntimeError):
-    """The server cannot answer now. Answered with 503."""
+    """The server is not ready. Status 503."""
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(*_given(detail))
@@ -138,7 +138,7 @@ class ServerNotReady(RuntimeError):
 
 
 class ServerNotLive(RuntimeError):
-    """The server is going away. Answered with 503."""
+    """The server is not live. Status 503."""
 
     def __init__(self, detail: str | None = None) -> None:
         super().__init__(*_given(detail))
@@ -149,7 +149,7 @@ class ServerNotLive(RuntimeError):
 
 
 class NoModelReady(RuntimeError):
-    """None of the models that were to be served is ready."""
+    """None of the models to serve is ready."""
 
     def __init__(self, models: Sequence[Any], detail: str | None = None) -> None:
         super().__init__(*_given(models, detail))
@@ -158,7 +158,7 @@ class NoModelReady(RuntimeError):
 
     @property
     def error_msg(self) -> str:
-        """The text, with the names that the models have now."""
+        """The text, with the models' current names."""
         names = [str(model.name) for model in self.models]
         text = f"Model with name {names[0]} is" if len(names) == 1 else f"Models with names {','.join(names)} are"
         return _with_detail(f"{text} not ready.", self.detail)
@@ -168,7 +168,7 @@ class NoModelReady(RuntimeError):
 
 
 def _given(*arguments: Any) -> tuple[Any, ...]:
-    """The arguments up to the last that is given: all that is needed to make the exception again elsewhere."""
+    """Returns the arguments up to the last one that is set: those needed to unpickle the exception."""
     while arguments and arguments[-1] is None:
         arguments = arguments[:-1]
     return arguments
@@ -178,56 +178,56 @@ def _with_detail(text: str, detail: str | None) -> str:
     return f"{text} {detail}" if detail else text
 
 
-def _answer(status: HTTPStatus, exc: BaseException, text: str | None = None) -> Any:
+def _response(status: HTTPStatus, exc: BaseException, text: str | None = None) -> Any:
     logger.error("Exception:", exc_info=exc)
     return json_response(int(status), {"error": str(exc) if text is None else text})
 
 
 async def exception_handler(_: Any, exc: BaseException) -> Any:
     """500 with the exception's text."""
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, exc)
+    return _response(HTTPStatus.INTERNAL_SERVER_ERROR, exc)
 
 
 async def invalid_input_handler(_: Any, exc: BaseException) -> Any:
     """400 with the exception's text."""
-    return _answer(HTTPStatus.BAD_REQUEST, exc)
+    return _response(HTTPStatus.BAD_REQUEST, exc)
 
 
 async def inference_error_handler(_: Any, exc: BaseException) -> Any:
     """500 with the exception's text."""
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, exc)
+    return _response(HTTPStatus.INTERNAL_SERVER_ERROR, exc)
 
 
 async def generic_exception_handler(_: Any, exc: BaseException) -> Any:
-    """500 with the exception's type and text."""
-    return _answer(HTTPStatus.INTERNAL_SERVER_ERROR, exc, f"{type(exc).__name__} : {exc}")
+    """Returns a 500 response with the exception's type and text."""
+    return _response(HTTPStatus.INTERNAL_SERVER_ERROR, exc, f"{type(exc).__name__} : {exc}")
 
 
 async def model_not_found_handler(_: Any, exc: BaseException) -> Any:
     """404 with the exception's text."""
-    return _answer(HTTPStatus.NOT_FOUND, exc)
+    return _response(HTTPStatus.NOT_FOUND, exc)
 
 
 async def model_not_ready_handler(_: Any, exc: BaseException) -> Any:
     """503 with the exception's text."""
-    return _answer(HTTPStatus.SERVICE_UNAVAILABLE, exc)
+    return _response(HTTPStatus.SERVICE_UNAVAILABLE, exc)
 
 
 async def not_implemented_error_handler(_: Any, exc: BaseException) -> Any:
     """501 with the exception's text."""
-    return _answer(HTTPStatus.NOT_IMPLEMENTED, exc)
+    return _response(HTTPStatus.NOT_IMPLEMENTED, exc)
 
 
 async def unsupported_protocol_error_handler(_: Any, exc: BaseException) -> Any:
     """501 with the exception's text."""
-    return _answer(HTTPStatus.NOT_IMPLEMENTED, exc)
+    return _response(HTTPStatus.NOT_IMPLEMENTED, exc)
 
 
 async def server_not_ready_handler(_: Any, exc: BaseException) -> Any:
     """503 with the exception's text."""
-    return _answer(HTTPStatus.SERVICE_UNAVAILABLE, exc)
+    return _response(HTTPStatus.SERVICE_UNAVAILABLE, exc)
 
 
 async def server_not_live_handler(_: Any, exc: BaseException) -> Any:
     """503 with the exception's text."""
-    return _answer(HTTPStatus.SERVICE_UNAVAILABLE, exc)
+    return _response(HTTPStatus.SERVICE_UNAVAILABLE, exc)

@@ -1,7 +1,7 @@
-"""KServe's clients: `InferenceRESTClient`, `InferenceGRPCClient`, and the synchronous one of 0.13.
+"""KServe's clients: `InferenceRESTClient`, `InferenceGRPCClient`, and the synchronous client of 0.13.
 
-They are built on Penstock's own client and need neither httpx nor grpcio. Their exceptions are the classes
-of this module, and those of httpx and grpc too for a program that has imported them.
+They use Penstock's own client and need neither httpx nor grpcio. Their exceptions are classes
+of this module, and classes of httpx or grpc too if the script has imported these.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""KServe's loggers, their formats, and what sets them up."""
+"""KServe's loggers, formats and logging configuration."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ KSERVE_LOG_CONFIG: dict[str, Any] = {
     "handlers": {"kserve": _handler("kserve"), "kserve_trace": _handler("kserve_trace")},
     "loggers": {"kserve": _logger("kserve"), "kserve.trace": _logger("kserve_trace")},
 }
-"""For `logging.config.dictConfig`. Scripts copy it and change a part; there is no uvicorn here to have a part in it."""
+"""For `logging.config.dictConfig`. Scripts copy and change it; it has no entries for uvicorn, which is not used."""
 
 logger = logging.getLogger(KSERVE_LOGGER_NAME)
 trace_logger = logging.getLogger(KSERVE_TRACE_LOGGER_NAME)
@@ -63,13 +63,13 @@ def configure_logging(log_config: dict[str, Any] | str | None = None) -> None:
 
     Args:
         log_config: A dict for `logging.config.dictConfig`; the path of one in JSON (`.json`) or YAML (`.yaml`, `.yml`,
-            which needs the package PyYAML); or the path of a file for `logging.config.fileConfig`. None is KServe's own
+            which needs the package PyYAML); or the path of a file for `logging.config.fileConfig`. None for KServe's
             formats, unless the program has set up logging already (in the dialect of 0.13 even then).
 
     Raises:
         ImportError: the file is YAML, and PyYAML is not installed.
     """
-    # Only here: it brings a server of its own, which takes time to load.
+    # Imported late: `logging.config` loads a socket server, which takes time.
     from logging.config import dictConfig, fileConfig
 
     if log_config is None:

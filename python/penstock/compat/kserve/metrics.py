@@ -1,7 +1,7 @@
-"""KServe's histograms, kept by the server beside its own metrics.
+"""KServe's histograms, recorded by the server with its own metrics.
 
-What is observed while a model answers is shown at `/metrics` under the histogram's name, with the labels `model` and
-`version` beside its own. Elsewhere there is nobody to keep it.
+Values observed during a request appear at `/metrics` under the histogram's name, with the additional labels `model`
+and `version`. Values observed elsewhere are dropped.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 class MetricRecorder(Protocol):
-    """Whoever keeps what is observed: `Context.metrics` of a handler."""
+    """Records observed values: `Context.metrics` of a handler."""
 
     def observe(self, name: str, /, value: float | Sequence[float], **labels: str | float) -> None:
-        """Adds to a histogram a number, or several."""
+        """Adds one or several values to a histogram."""
 
 
 _RECORDER: ContextVar[MetricRecorder | None] = ContextVar("penstock_kserve_metrics", default=None)
 
 
 @contextmanager
-def recording(keeper: MetricRecorder | None) -> Iterator[None]:
-    """Has a handler's metrics keep what is observed inside."""
-    before = _RECORDER.set(keeper)
+def recording(recorder: MetricRecorder | None) -> Iterator[None]:
+    """Records values that are observed in the block in a handler's metrics."""
+    before = _RECORDER.set(recorder)
     try:
         yield
     finally:
@@ -53,12 +53,12 @@ def recording(keeper: MetricRecorder | None) -> Iterator[None]:
 
 
 class Histogram:
-    """A histogram with labels, of the same use as prometheus_client's.
+    """A histogram with labels, with the interface of prometheus_client's.
 
     Args:
-        name: Its name at `/metrics`.
-        documentation: What it counts.
-        labelnames: The names of its labels.
+        name: The name at `/metrics`.
+        documentation: The description.
+        labelnames: The names of the labels.
     """
 
     def __init__(self, name: str, documentation: str, labelnames: Sequence[str] = ()) -> None:
@@ -67,10 +67,10 @@ class Histogram:
         self._labels = tuple(labelnames)
 
     def labels(self, *values: Any, **named: Any) -> Labelled:
-        """The histogram's part with these labels, given in their order or by their names.
+        """Returns the child with these labels, given in order or by name.
 
         Raises:
-            ValueError: they are not the histogram's labels.
+            ValueError: the labels differ from the histogram's.
         """
         if values and not named and len(values) == len(self._labels):
             named = dict(zip(self._labels, values, strict=True))
@@ -80,7 +80,7 @@ class Histogram:
 
 
 class Labelled:
-    """One of a histogram's parts: that of certain labels."""
+    """A child of a histogram, with certain labels."""
 
     __slots__ = ("_labels", "_name")
 
@@ -88,18 +88,18 @@ class Labelled:
         self._name, self._labels = name, labels
 
     def observe(self, amount: float) -> None:
-        """Counts one value, in seconds."""
-        keeper = _RECORDER.get()
-        if keeper is not None:
-            keeper.observe(self._name, amount, **self._labels)
+        """Observes a value in seconds."""
+        recorder = _RECORDER.get()
+        if recorder is not None:
+            recorder.observe(self._name, amount, **self._labels)
 
     def time(self) -> Timer:
-        """Counts how long a `with` block takes, or each call of a function that it decorates."""
+        """Observes the duration of a `with` block, or of each call of a decorated function."""
         return Timer(self)
 
 
 class Timer:
-    """Counts a duration when its block is left, by an exception too."""
+    """Observes a duration at the end of a block, also on an exception."""
 
     __slots__ = ("_part", "_since")
 
@@ -117,7 +117,7 @@ class Timer:
         self._part.observe(max(0.0, time.perf_counter() - self._since))
 
     def __call__(self, function: AnyFunction) -> AnyFunction:
-        """A function that counts how long each call takes."""
+        """Returns a function whose calls are timed."""
 
         @functools.wraps(function)
         def timed(*arguments: Any, **named: Any) -> Any:
@@ -129,7 +129,7 @@ class Timer:
 
 @dataclass
 class LLMStats:
-    """The tokens of one call."""
+    """Token counts of one call."""
 
     num_prompt_tokens: int = 0
     num_generation_tokens: int = 0
@@ -143,5 +143,5 @@ EXPLAIN_HIST_TIME = Histogram("request_explain_seconds", "explain request latenc
 
 
 def get_labels(model_name: str) -> dict[str, str]:
-    """The labels of a model's parts of the histograms."""
+    """Returns the labels of a model's histograms."""
     return {PROM_LABELS[0]: model_name}

@@ -1,4 +1,4 @@
-"""`Model` and what it derives from: what a script subclasses to serve its own code."""
+"""`Model` and its base classes, which scripts subclass."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ __all__ = [
 ]
 
 InferReturnValueTypes = Any
-"""What a model answers: a dict, a list, an `InferResponse`, text, bytes, or an async iterator of pieces."""
+"""A model's result: a dict, a list, an `InferResponse`, text, bytes, or an async iterator of chunks."""
 InferReturnType = Any
-"""The same, or an awaitable of it."""
+"""A result, or an awaitable of one."""
 
 
 class Model(InferenceModel):
-    """A model of a script's own: `preprocess`, then `predict` or `explain`, then `postprocess`.
+    """A script's model: `preprocess`, then `predict` or `explain`, then `postprocess`.
 
-    Each may be plain or async. Plain ones run on threads, so that one that blocks holds nobody up; async ones run on an
-    event loop. Those that a script leaves as they are cost nothing.
+    Each stage may be plain or async. Plain stages run on threads, so that a blocking stage delays no other request.
+    Async stages run on an event loop. Stages that a script does not override cost nothing.
 
     Args:
-        name: Its name on the wire.
-        predictor_config: The predictor that `predict` asks where it is not overridden (KServe 0.13); or
-            `return_response_headers` (later versions).
-        return_response_headers: Whether `predict` and `postprocess` take a third argument, a dict of headers that
-            the answer gets.
+        name: The name on the wire.
+        predictor_config: The predictor that the default `predict` calls (KServe 0.13); or `return_response_headers`
+            (later versions).
+        return_response_headers: Whether `predict` and `postprocess` take a third argument, a dict for response
+            headers.
 
     Attributes:
         protocol: The predictor's protocol.
-        predictor_host: Its host.
-        timeout: How long it may take, in seconds.
-        use_ssl: Whether it is asked over TLS.
-        explainer_host: The host that `explain` asks where it is not overridden.
-        enable_latency_logging: Whether the log gets a line for each request with the time of each stage.
+        predictor_host: The predictor's host.
+        timeout: The predictor's timeout in seconds.
+        use_ssl: Whether the predictor is called over TLS.
+        explainer_host: The host that the default `explain` calls.
+        enable_latency_logging: Whether to log the stage durations of each request.
 
     Example:
         >>> class Double(Model):
@@ -73,17 +73,17 @@ class Model(InferenceModel):
 
     @property
     def predictor_config(self) -> PredictorConfig | None:
-        """Its own configuration, else the server's; with what was assigned to the attributes below."""
+        """The model's configuration, else the server's; with values assigned to the attributes below."""
         config = self._predictor_config or context.get_predictor_config()
-        told = self._predictor
-        if not told:
+        overrides = self._predictor
+        if not overrides:
             return config
         base = config or PredictorConfig(None)
         return PredictorConfig(
-            told.get("predictor_host", base.predictor_host),
-            told.get("protocol", base.protocol),
-            told.get("use_ssl", base.use_ssl),
-            told.get("timeout", base.timeout),
+            overrides.get("predictor_host", base.predictor_host),
+            overrides.get("protocol", base.protocol),
+            overrides.get("use_ssl", base.use_ssl),
+            overrides.get("timeout", base.timeout),
             base.retries,
             base.predictor_health_check,
         )
@@ -104,7 +104,7 @@ class Model(InferenceModel):
 
     @property
     def predictor_host(self) -> str | None:
-        """The predictor's host; None where there is none."""
+        """The predictor's host, or None."""
         config = self.predictor_config
         return None if config is None else config.predictor_host
 
@@ -114,7 +114,7 @@ class Model(InferenceModel):
 
     @property
     def timeout(self) -> float:
-        """How long the predictor may take, in seconds."""
+        """The predictor's timeout in seconds."""
         config = self.predictor_config
         return 600 if config is None else config.timeout
 
@@ -124,7 +124,7 @@ class Model(InferenceModel):
 
     @property
     def use_ssl(self) -> bool:
-        """Whether the predictor is asked over TLS."""
+        """True if the predictor is called over TLS."""
         config = self.predictor_config
         return False if config is None else config.use_ssl
 
@@ -136,12 +136,12 @@ class Model(InferenceModel):
         """Runs all stages for one request.
 
         Args:
-            body: What the server made of a request, or a test would.
-            headers: Its headers by name in lower case; or the verb, which KServe 0.13 takes second.
-            verb: What is asked for; or the headers, if the verb came before them.
+            body: The request, as the server or a test creates it.
+            headers: Request headers by name in lower case; or the verb, the second argument in KServe 0.13.
+            verb: The operation; or the headers, if `headers` is the verb.
 
         Returns:
-            The answer and its headers; in the dialect of 0.13 the answer alone.
+            The result and its headers; in the dialect of 0.13 the result alone.
         """
         if isinstance(headers, InferenceVerb):
             headers, verb = None if isinstance(verb, InferenceVerb) else verb, headers
@@ -165,10 +165,10 @@ class Model(InferenceModel):
         return response if dialect.is_old() else (response, response_headers)
 
     def validate(self, payload: Any) -> Any:
-        """To be overridden: looks at what `preprocess` gave, and gives it back.
+        """Checks and returns the payload of `preprocess`. To be overridden.
 
         Raises:
-            InvalidInput: the tensors or rows of a request in the predictor's protocol are no list.
+            InvalidInput: the tensors or rows of a request in the predictor's protocol are not a list.
         """
         from penstock.compat.kserve._model.stages import check_container
 
@@ -176,37 +176,37 @@ class Model(InferenceModel):
         return payload
 
     async def preprocess(self, payload: Any, headers: Any = None) -> Any:
-        """To be overridden: what `predict` gets of a request. Plain or async.
+        """Converts a request to the payload of `predict`. To be overridden, plain or async.
 
         Args:
             payload: The JSON value of a V1 request, an `InferRequest` of a V2 one, or bytes of another content type.
-            headers: The request's, by name in lower case.
+            headers: Request headers by name in lower case.
         """
         return payload
 
     async def postprocess(self, result: Any, headers: Any = None, response_headers: Any = None) -> Any:
-        """To be overridden: what callers get of what `predict` gave. Plain or async.
+        """Converts the result of `predict` to that for clients. To be overridden, plain or async.
 
         Args:
             result: The result.
-            headers: The request's, by name in lower case.
-            response_headers: Headers for the answer, to be filled; only with `return_response_headers`.
+            headers: Request headers by name in lower case.
+            response_headers: Response headers, to be filled; only with `return_response_headers`.
         """
         return result
 
     async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
-        """To be overridden: computes. Plain or async. Left as it is, it asks the predictor.
+        """Computes the result. To be overridden, plain or async; by default it calls the predictor.
 
         Args:
-            payload: What `preprocess` gave: a dict for the protocol v1, else an `InferRequest`.
-            headers: The request's. Those that trace and authorise it go to the predictor as well.
-            response_headers: Headers for the answer, to be filled; only with `return_response_headers`.
+            payload: The result of `preprocess`: a dict for the protocol v1, else an `InferRequest`.
+            headers: Request headers. Those for tracing and authorization are sent to the predictor too.
+            response_headers: Response headers, to be filled; only with `return_response_headers`.
 
         Returns:
             A dict of the protocol v1, else an `InferResponse`.
 
         Raises:
-            NotImplementedError: there is no predictor to ask.
+            NotImplementedError: no predictor is configured.
         """
         from penstock.compat.kserve._model import predictor
 
@@ -241,10 +241,10 @@ class Model(InferenceModel):
         return config
 
     async def explain(self, payload: Any, headers: Any = None) -> Any:
-        """To be overridden: explains. Plain or async. Left as it is, it asks the explainer, in the protocol v1.
+        """Explains. To be overridden, plain or async; by default it calls the explainer, in the protocol v1.
 
         Raises:
-            NotImplementedError: there is no explainer to ask.
+            NotImplementedError: no explainer is configured.
         """
         from penstock.compat.kserve._model import predictor
 
@@ -252,10 +252,10 @@ class Model(InferenceModel):
 
 
 def is_v2(protocol: PredictorProtocol | str) -> bool:
-    """Whether a protocol is one of tensors, not of rows."""
+    """Returns whether a protocol is one of tensors instead of rows."""
     return plain_protocol(protocol) != PredictorProtocol.REST_V1.value
 
 
 def get_latency_ms(start: float, end: float) -> float:
-    """The time between two times in seconds, in milliseconds."""
+    """Returns the duration between two times in seconds, in milliseconds."""
     return round((end - start) * 1000, 9)

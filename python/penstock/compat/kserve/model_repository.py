@@ -1,4 +1,4 @@
-"""`ModelRepository`: the models of a server, by name. Scripts subclass it to load and unload models on demand."""
+"""`ModelRepository`: a server's models by name. Scripts subclass it to load and unload models on demand."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from penstock.compat.kserve.model import BaseKServeModel
 __all__ = ["MODEL_MOUNT_DIRS", "ModelRepository"]
 
 MODEL_MOUNT_DIRS = "/mnt/models"
-"""Where models are mounted."""
+"""The default model folder."""
 
 
 class ModelRepository:
-    """The models of a server. What is added to a server's repository while it runs is served at once.
+    """The models of a server. A model that is added while the server runs is served at once.
 
     Args:
-        models_dir: A folder with a folder for each model.
+        models_dir: A folder with a subfolder per model.
 
     Attributes:
         models: The models by name.
@@ -43,7 +43,7 @@ class ModelRepository:
     @property
     def models(self) -> ObservableDict:
         """The models by name."""
-        # Of a subclass that does not call this class's constructor there is none yet.
+        # Created here: a subclass need not call this class's constructor.
         found: ObservableDict = self.__dict__.setdefault("_models", ObservableDict())
         return found
 
@@ -54,11 +54,11 @@ class ModelRepository:
         self.models.notify()
 
     def watch(self, changed: Callable[[], None]) -> None:
-        """Has something called whenever a model is added, replaced or taken out, on the thread that does it."""
+        """Calls `changed` when a model is added, replaced or removed, on the changing thread."""
         self.models.watchers.append(changed)
 
     def unwatch(self, changed: Callable[[], None]) -> None:
-        """Ends what `watch` began."""
+        """Ends `watch`."""
         self.models.watchers.remove(changed)
 
     def load_models(self) -> None:
@@ -72,7 +72,7 @@ class ModelRepository:
         self.models_dir = models_dir
 
     def get_model(self, name: str) -> Any:
-        """The model of a name; None if there is none."""
+        """Returns the model of a name, or None."""
         return self.models.get(name)
 
     def get_models(self) -> dict[str, Any]:
@@ -80,47 +80,47 @@ class ModelRepository:
         return self.models
 
     def is_model_ready(self, name: str) -> Any:
-        """Whether there is such a model, and it is healthy: to be used as it is, or awaited, as its `healthy` is."""
+        """Returns whether the model exists and is healthy; the result may be awaited or not, as that of `healthy`."""
         model = self.get_model(name)
         if model is None:
             return AwaitableBool(False)
-        # A handle's model is ready: whoever deployed it has seen to that.
+        # The model of a handle is ready: it was deployed before.
         answer = model.healthy() if isinstance(model, BaseKServeModel) else True
         return answer if hasattr(type(answer), "__await__") else AwaitableBool(bool(answer))
 
     def update(self, model: Any, name: str | None = None) -> None:
-        """Adds a model, or puts it in the place of the one of its name.
+        """Adds or replaces a model.
 
         Args:
             model: The model.
-            name: Another name for it than its own.
+            name: A name other than the model's own.
         """
         self.models[name or model.name] = model
 
     def update_handle(self, name: str, model_handle: Any) -> None:
-        """Adds the handle of a model that runs elsewhere: `handle.remote(body, headers=...)` is its answer."""
+        """Adds the handle of a model that runs elsewhere, with `handle.remote(body, headers=...)`."""
         self.models[name] = model_handle
 
     def load(self, name: str) -> Any:
-        """To be overridden, plain or async: what is done when a client wants a model loaded. It calls `update`."""
+        """Loads a model for a client and calls `update`. To be overridden, plain or async."""
 
     def load_model(self, name: str) -> Any:
-        """To be overridden: what `load_models` does for each folder."""
+        """Loads a model for `load_models`. To be overridden."""
 
     def unload(self, name: str) -> None:
-        """Takes a model out and stops it.
+        """Removes and stops a model.
 
         Raises:
-            KeyError: there is none of that name.
+            KeyError: the repository has no such model.
         """
         if name not in self.models:
             raise KeyError(f"model with name {name} does not exist")
         model = self.models.pop(name)
-        # One of several names may go, and the model stay.
+        # A model with another name left is not stopped.
         if any(other is model for other in self.models.values()):
             return
         if isinstance(model, BaseKServeModel):
-            # Both may be async.
+            # Each may be plain or async.
             ends: list[Any] = [model.stop, *([model.stop_engine] if model.engine else [])]
             for end in ends:
                 resolve(end())

@@ -1,4 +1,4 @@
-"""`ModelServer`: serves models until a signal. `parser` and `args` are its command line, read when asked for."""
+"""`ModelServer`: serves models until a signal. `parser` and `args` are its command line, read on first use."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ __all__ = ["ModelServer", "args", "parser"]
 parser: argparse.ArgumentParser
 """All flags, for `argparse.ArgumentParser(parents=[parser])`."""
 args: argparse.Namespace
-"""What the command line says; flags of the program's own are left alone."""
+"""The flags of the command line; the program's own flags are ignored."""
 
 
 class _Unset:
-    """An argument that was not given: the command line says what it is."""
+    """The default of arguments that the command line sets."""
 
     def __repr__(self) -> str:
-        return "as the command line says"
+        return "from the command line"
 
 
 _FLAG: Any = _Unset()
@@ -40,34 +40,34 @@ _FLAG: Any = _Unset()
 class ModelServer:
     """Serves models over HTTP and gRPC until SIGINT, SIGTERM, SIGQUIT or `stop`.
 
-    What is not given is as the command line says, and else as KServe has it.
+    Defaults come from the command line, and else are KServe's.
 
     Args:
-        http_port: The port of HTTP, on all interfaces; 0 picks a free one. 8080.
-        grpc_port: The port of gRPC, the same. 8081.
-        workers: How many processes compute. 1 is this one, with threads and event loops.
-        max_threads: Without meaning: gRPC needs no threads of its own.
-        max_asyncio_workers: Threads of the executor that event loops have for code that blocks.
-        registered_models: The repository, to which models are added.
-        enable_grpc: Whether gRPC is served.
-        enable_docs_url: Whether /docs and /openapi.json are served.
-        enable_latency_logging: Whether each request's time by stage is logged.
-        access_log_format: Turns the access log on; the form of its lines is Penstock's.
+        http_port: HTTP port, on all interfaces; 0 picks a free one. Default 8080.
+        grpc_port: gRPC port; 0 picks a free one. Default 8081.
+        workers: Worker processes. 1 computes in this process, with threads and event loops.
+        max_threads: Ignored: gRPC has no thread pool.
+        max_asyncio_workers: Threads of the event loops' executor, for blocking code.
+        registered_models: The repository.
+        enable_grpc: Whether to serve gRPC.
+        enable_docs_url: Whether to serve /docs and /openapi.json.
+        enable_latency_logging: Whether to log the stage durations of each request.
+        access_log_format: Turns the access log on; its format is Penstock's.
         event_loop: "auto", "asyncio" or "uvloop".
-        timeout_keep_alive: Seconds that an idle connection is kept.
-        grace_period: Seconds that requests have to finish when the server stops.
-        predictor_config: The predictor of all models; else as the command line says.
+        timeout_keep_alive: Seconds until an idle connection is closed.
+        grace_period: Seconds for requests to complete when the server stops.
+        predictor_config: The predictor of all models; by default the command line's.
         ssl_certfile: Refused.
         ssl_keyfile: Refused.
         host: The address to listen on; None for all.
-        threads: How many calls of one model's plain (not async) handlers may run at once. 16.
-        max_batch_size: The most rows of concurrent requests that share a call; None for none.
-        max_batch_latency: Milliseconds that a request may wait for others.
-        require_ready: Whether `start` leaves models out that are not ready, and raises `NoModelReady` if none is, as
-            KServe does since 0.14. Without it they are known, and answer 503 until they are ready.
+        threads: Concurrent calls of one model's plain (not async) handlers. Default 16.
+        max_batch_size: The most rows of concurrent requests that share a call; None for no batching.
+        max_batch_latency: Milliseconds for which a request waits for others.
+        require_ready: Whether `start` skips models that are not ready, and raises `NoModelReady` if none is, as KServe
+            does since 0.14. Otherwise they are served, with status 503 until they are ready.
 
     Raises:
-        ValueError: an argument, or a flag, cannot be kept; the message names it.
+        ValueError: an argument or a flag cannot be applied; the message names it.
 
     Example:
         >>> ModelServer(http_port=8080, workers=2).start([model])
@@ -93,7 +93,7 @@ class ModelServer:
     require_ready: bool
 
     _SETTINGS = tuple(__annotations__)
-    """What the command line says where the constructor is not told."""
+    """Attributes that the command line sets."""
 
     def __init__(  # noqa: PLR0917 - KServe's order
         self,
@@ -141,18 +141,18 @@ class ModelServer:
         self._serving: Serving | None = None
 
     def start(self, models: Any) -> None:
-        """Serves models, and blocks until the server is stopped; requests then have `grace_period` to finish.
+        """Serves models; blocks until the server is stopped and requests have completed, at most `grace_period` later.
 
-        Signals are left alone where this is not the main thread.
+        Signals are handled in the main thread only.
 
         Args:
-            models: A list of models, which may be empty; or, by name, Ray Serve deployments.
+            models: A list of models, which may be empty; or Ray Serve deployments by name.
 
         Raises:
-            RuntimeError: what is given are no models.
-            NoModelReady: `require_ready` is set, and none is.
+            RuntimeError: `models` is neither.
+            NoModelReady: `require_ready` is set, and no model is ready.
             BindError: a port cannot be listened on.
-            SignatureError: a model cannot be sent to workers; the message names what of it.
+            SignatureError: a model cannot be sent to workers; the message names the attribute.
         """
         refuse_start_during_import()
         register(self, models)
@@ -163,38 +163,38 @@ class ModelServer:
             self._serving = None
 
     def stop(self, sig: int | None = None) -> StopResult:
-        """Begins to stop the server: requests may finish, then each model's `stop` is called, and `start` returns.
+        """Begins to stop the server: requests complete, each model's `stop` is called, and `start` returns.
 
         Args:
-            sig: The signal that was the reason.
+            sig: The signal that caused it.
 
         Returns:
-            What can be awaited for the end; it need not be.
+            An awaitable of the end, which need not be awaited.
         """
         del sig
         return StopResult(Serving.stop(self._serving, self.registered_models))
 
     def register_model(self, model: BaseKServeModel, name: str | None = None) -> None:
-        """Adds a model, or puts it in the place of the one of its name; at once, if the server serves.
+        """Adds or replaces a model; a running server serves it at once.
 
         Args:
             model: The model.
-            name: Another name for it than its own; it may have several.
+            name: A name other than the model's own; a model may have several.
 
         Raises:
-            ValueError: it has no name.
+            ValueError: the model has no name.
         """
         if not model.name:
             raise ValueError("Failed to register model, model.name must be provided.")
         name = name or model.name
-        # Told before it serves; a handler may look.
+        # Set before the model serves: a handler may read it.
         model.enable_latency_logging = self.enable_latency_logging  # type: ignore[attr-defined]
         self.registered_models.update(model, name)
         self._sync()
         logger.info("Registering model: %s", name)
 
     def register_model_handle(self, name: str, model_handle: Any) -> None:
-        """Adds the handle of a model that runs elsewhere: `model_handle.remote(body, headers=...)` is its answer.
+        """Adds the handle of a model that runs elsewhere, with `model_handle.remote(body, headers=...)`.
 
         Args:
             name: Its name.
@@ -205,19 +205,19 @@ class ModelServer:
         logger.info("Registering model handle: %s", name)
 
     def register_exception_handler(self, handler: ExceptionHandler | None) -> None:
-        """Sets what is told of exceptions on event loops that nobody awaits.
+        """Sets the handler of exceptions on event loops that no task awaits.
 
         Args:
-            handler: Called with the loop and what asyncio knows; None for `default_exception_handler`.
+            handler: Called with the loop and asyncio's context; None for `default_exception_handler`.
         """
         self._custom_exception_handler = handler
 
     def default_exception_handler(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Logs an exception that nobody awaits. In the dialect of KServe 0.13 it also stops the server.
+        """Logs an exception that no task awaits; in the dialect of KServe 0.13 also stops the server.
 
         Args:
             loop: The loop.
-            context: What asyncio knows of it.
+            context: asyncio's description.
         """
         if "exception" in context:
             logger.error("Caught exception: %s", context["exception"])
@@ -227,7 +227,7 @@ class ModelServer:
             self.stop()
 
     def _sync(self) -> None:
-        """Serves what a repository of the script's own did not tell of."""
+        """Serves changes of a repository that does not report them."""
         if self._serving is not None:
             self._serving.sync()
 
@@ -244,12 +244,12 @@ def _predictor_config(arguments: argparse.Namespace) -> PredictorConfig:
 
 
 def __getattr__(name: str) -> Any:
-    # Read at first use: a program that only imports this may have a command line of its own.
+    # On first use: a program that only imports this module may have its own command line.
     if name == "parser":
-        made: Any = flags.make_parser()
+        value: Any = flags.make_parser()
     elif name == "args":
-        made = flags.read()
+        value = flags.read()
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = made
-    return made
+    globals()[name] = value
+    return value

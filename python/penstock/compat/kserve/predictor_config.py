@@ -1,4 +1,4 @@
-"""`PredictorConfig`: where a transformer's or explainer's predictor is, and how it is asked."""
+"""`PredictorConfig`: address and options of a transformer's or explainer's predictor."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ __all__ = ["PredictorConfig"]
 
 
 class PredictorConfig:
-    """How `Model.predict` reaches a predictor.
+    """Address and options of the predictor that `Model.predict` calls.
 
     Args:
-        predictor_host: Its host, with a port if that is not the scheme's own.
+        predictor_host: The host, with a port unless it is the scheme's default.
         predictor_protocol: "v1", "v2" or "grpc-v2".
-        predictor_use_ssl: Whether it is asked over TLS.
-        predictor_request_timeout_seconds: How long one request may take.
-        predictor_request_retries: How many more attempts there may be.
+        predictor_use_ssl: Whether to call it over TLS.
+        predictor_request_timeout_seconds: Timeout of one request.
+        predictor_request_retries: Additional attempts.
         predictor_health_check: Whether this server is ready only while the predictor is.
 
     Example:
@@ -68,5 +68,5 @@ class PredictorConfig:
 
 
 def plain_protocol(protocol: Any) -> str:
-    """A protocol's name, of the name or the enumeration's member."""
+    """Returns the name of a protocol, given by name or as a member of the enumeration."""
     return protocol.value if isinstance(protocol, PredictorProtocol) else str(protocol)

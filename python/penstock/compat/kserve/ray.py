@@ -1,6 +1,6 @@
-"""Models that Ray Serve runs: `RayModel` hands each request to a deployment, wherever its replicas are.
+"""`RayModel`: sends requests to a Ray Serve deployment.
 
-Nothing here needs Ray until a deployment is to be started: a handle is anything whose `remote` gives an awaitable.
+Ray is needed only to start deployments: a handle is an object whose `remote` returns an awaitable.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["RayModel", "deploy", "of_handle"]
 class RayModel(InferenceModel):
     """A model that a Ray Serve deployment computes.
 
-    Requests are handed on as they are, any number at once. Exceptions of the deployment's code are answered as if
-    the code ran here. A handle of `handle.options(stream=True)` answers in pieces.
+    Requests are sent unchanged, any number at once. Exceptions of the deployment's code are handled as if
+    the code ran here. A handle of `handle.options(stream=True)` streams.
 
     Args:
-        name: Its name on the wire.
+        name: The name on the wire.
         handle: The deployment's handle, as `serve.run` gives it.
 
     Example:
@@ -33,10 +33,10 @@ class RayModel(InferenceModel):
     """
 
     computes_elsewhere = True
-    """It is not sent to workers, however many the server has."""
+    """The model is not sent to workers."""
 
     def __new__(cls, name: str, handle: Any) -> RayModel:
-        """One that answers in pieces, where the handle does."""
+        """Creates a streaming model for a streaming handle."""
         kind = _StreamingRayModel if cls is RayModel and _streams(handle) else cls
         return super().__new__(kind)
 
@@ -47,14 +47,14 @@ class RayModel(InferenceModel):
     async def __call__(
         self, body: Any, headers: Any = None, verb: InferenceVerb = InferenceVerb.PREDICT
     ) -> InferReturnType:
-        """What the deployment answers."""
+        """Returns the deployment's response."""
         return await _awaited(self._remote(body, headers, verb))
 
     def load(self) -> bool:
-        """Has the deployment load, if it has a `load`, and waits for it unless this is an event loop.
+        """Calls the deployment's `load`, if any, and waits for it unless on an event loop.
 
         Raises:
-            Exception: what the deployment's `load` raised.
+            Exception: the deployment's `load` raised it.
         """
         response = self._handle.load.remote()
         try:
@@ -69,49 +69,49 @@ class RayModel(InferenceModel):
         return True
 
     async def get_input_types(self) -> Any:
-        """The inputs that the deployment says it has."""
+        """Returns the deployment's declared inputs."""
         return await _described(self._handle.get_input_types.remote())
 
     async def get_output_types(self) -> Any:
-        """The outputs that the deployment says it has."""
+        """Returns the deployment's declared outputs."""
         return await _described(self._handle.get_output_types.remote())
 
     def _remote(self, body: Any, headers: Any, verb: InferenceVerb) -> Any:
-        # Said only where it is not what deployments take it to be.
+        # Only if it differs from the deployments' default.
         more = {} if verb is InferenceVerb.PREDICT else {"verb": verb}
         return self._handle.remote(body, headers=headers, **more)
 
 
 class _StreamingRayModel(RayModel):
-    """One whose deployment answers in pieces."""
+    """A model whose deployment streams."""
 
     async def __call__(
         self, body: Any, headers: Any = None, verb: InferenceVerb = InferenceVerb.PREDICT
     ) -> AsyncIterator[Any]:
-        """The pieces of the answer, as they come."""
-        return _pieces(self._remote(body, headers, verb))
+        """Returns the chunks of the response."""
+        return _chunks(self._remote(body, headers, verb))
 
 
 def of_handle(name: str, handle: Any) -> RayModel:
-    """The model of a handle that was registered as one: it is ready."""
+    """Returns the model of a registered handle; it is ready."""
     model = RayModel(name, handle)
     model.ready = True
     return model
 
 
-class _TakesHandles(Protocol):
+class _HandleRegistry(Protocol):
     def register_model_handle(self, name: str, model_handle: Any) -> None: ...
 
 
-def deploy(server: _TakesHandles, deployments: dict[str, Any]) -> None:
-    """Starts deployments, and has a server serve them by their names.
+def deploy(server: _HandleRegistry, deployments: dict[str, Any]) -> None:
+    """Starts deployments, and registers their handles by name.
 
     Args:
         server: The `ModelServer`.
         deployments: Deployments of Ray Serve, or applications: deployments that are bound to arguments.
 
     Raises:
-        RuntimeError: something among them is no deployment.
+        RuntimeError: a value is neither.
         ImportError: Ray is not installed.
     """
     try:
@@ -121,7 +121,7 @@ def deploy(server: _TakesHandles, deployments: dict[str, Any]) -> None:
     kinds = (serve.Deployment, serve.Application)
     if not all(isinstance(one, kinds) for one in deployments.values()):
         raise RuntimeError("Model type should be RayServe Deployment")
-    # Its own HTTP port would serve all of them to everybody.
+    # Ray's own HTTP proxy would serve all deployments to everyone.
     serve.start(proxy_location="Disabled")
     for name, one in deployments.items():
         application = one.bind() if isinstance(one, serve.Deployment) else one
@@ -137,7 +137,7 @@ async def _awaited(response: Any) -> Any:
     try:
         return await response
     except asyncio.CancelledError:
-        # The caller has left: whoever computes for it may stop.
+        # The client has disconnected: the replica may stop computing.
         if hasattr(response, "cancel"):
             response.cancel()
         raise
@@ -145,10 +145,10 @@ async def _awaited(response: Any) -> Any:
         raise _cause(error) from None
 
 
-async def _pieces(response: Any) -> AsyncIterator[Any]:
+async def _chunks(response: Any) -> AsyncIterator[Any]:
     try:
-        async for piece in response:
-            yield piece
+        async for chunk in response:
+            yield chunk
     except GeneratorExit:
         if hasattr(response, "cancel"):
             response.cancel()
@@ -167,11 +167,11 @@ async def _described(response: Any) -> Any:
 
 
 def _cause(error: Exception) -> BaseException:
-    """What the deployment's code raised, without Ray's report of it."""
+    """Returns the exception of the deployment's code, without Ray's wrapper."""
     cause = getattr(error, "cause", None)
     return cause if isinstance(cause, BaseException) else error
 
 
 def _has_no_such_method(error: Exception) -> bool:
-    # In Ray's own words: an AttributeError may be of the method's code.
+    # By Ray's message: an AttributeError may come from the method's code.
     return "Tried to call a method" in str(_cause(error))

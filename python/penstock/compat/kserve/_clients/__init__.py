@@ -1,1 +1,1 @@
-"""The parts of `inference_client`."""
+"""Parts of `inference_client`."""

@@ -1,4 +1,4 @@
-"""`RESTConfig`: how a REST client asks."""
+"""`RESTConfig`: options of a REST client."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ Certificate = Union[str, "tuple[str, str]", "tuple[str, str, str | None]", None]
 
 
 class RESTConfig:
-    """The choices of an `InferenceRESTClient`.
+    """Options of an `InferenceRESTClient`.
 
-    What the native client cannot do is done by httpx, which must be installed then: an own `transport`, an
-    `auth` of httpx's, `http2`, `verify` that is False or an `ssl.SSLContext`, a `cert` with a password.
+    Options that the native client does not support need the package httpx: a `transport`, an
+    `auth` of httpx's, `http2`, `verify` as False or an `ssl.SSLContext`, a `cert` with a password.
 
     Args:
-        transport: httpx's asynchronous transport to send with.
+        transport: An asynchronous transport of httpx.
         protocol: "v1" or "v2", or a `PredictorProtocol`.
-        retries: How many more attempts there are when the server cannot be reached.
+        retries: Additional attempts when the server cannot be reached.
         http2: Whether HTTP/2 may be used.
-        timeout: Seconds that a call may take from end to end, None for no limit, or httpx's tuple (connect,
+        timeout: Seconds per call from end to end, None for no limit, or httpx's tuple (connect,
             read, write, pool) or `Timeout`, of which `connect` and `read` count.
-        cert: The client's certificate: a PEM file of it and its key, (certificate, key), or (certificate,
+        cert: The client's certificate: a PEM file with its key, (certificate, key), or (certificate,
             key, password).
-        verify: True for the platform's authorities, a PEM file of those to trust, or see above.
-        auth: (user, password), or an authentication of httpx's.
-        verbose: Whether requests and answers are logged.
+        verify: True for the platform's authorities, a PEM file of authorities, or see above.
+        auth: (user, password), or an `auth` of httpx.
+        verbose: Whether to log requests and responses.
     """
 
     def __init__(  # noqa: PLR0917 - KServe's own order
@@ -58,7 +58,7 @@ class RESTConfig:
 
 
 def why_httpx(config: RESTConfig) -> str | None:
-    """The choice that only httpx can keep to; None if there is none."""
+    """Returns the option that needs httpx; None if there is none."""
     if config.transport is not None:
         return "transport"
     if config.http2:

@@ -1,4 +1,4 @@
-"""The mark of an argument that was left out, and what timeouts mean."""
+"""Default of timeout arguments, and the limits that timeouts stand for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class UseClientDefault:
 
 
 USE_CLIENT_DEFAULT = UseClientDefault()
-"""What a call's `timeout` is when it is left out: the client's own. None is no limit."""
+"""The default of a call's `timeout`: the client's own. None is no limit."""
 
 Timeout = Union[float, None, "tuple[float | None, ...]", Any]
 """Seconds, None, httpx's tuple (connect, read, write, pool) or its `Timeout`."""
@@ -24,22 +24,22 @@ _NO_CONNECT_LIMIT = 300.0
 
 
 class Limits(NamedTuple):
-    """How long a connection may take to be made, and how long the whole call, in seconds."""
+    """Limits of connecting and of the whole call, in seconds."""
 
     connect: float
     whole: float | None
 
 
 def is_default(timeout: Any) -> bool:
-    """Whether the client's own timeout is meant, by this package's mark or by httpx's."""
+    """Returns whether a timeout is the default, of this package or of httpx."""
     return isinstance(timeout, UseClientDefault) or type(timeout).__name__ == "UseClientDefault"
 
 
 def limits(timeout: Timeout) -> Limits:
-    """What a timeout in any of its forms limits.
+    """Returns the limits of a timeout in any of its forms.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the timeout has another form.
     """
     if timeout is None:
         return Limits(_NO_CONNECT_LIMIT, None)

@@ -21,20 +21,20 @@ __all__ = ["InferenceGRPCClient"]
 
 
 class InferenceGRPCClient:
-    """Asks a KServe server over gRPC; any number of tasks at once.
+    """An asynchronous gRPC client of KServe servers; any number of tasks may use it at once.
 
     Args:
-        url: `host:port`; the port may be left out, it is 80 then, or 443 with `use_ssl`.
-        verbose: Whether requests and answers are logged.
-        use_ssl: Whether the connection is encrypted.
-        root_certificates: The path of a PEM file of the authorities to trust, instead of the platform's.
-        private_key: The path of a PEM file of the client's own key.
-        certificate_chain: The path of a PEM file of the client's own certificate.
-        creds: Credentials of grpc's, instead of all these; needs the package grpcio.
-        channel_args: Arguments of grpc's channel. Those that bound messages, name the certificate's host or
-            switch retries off are kept by the native client; any other one needs the package grpcio.
-        timeout: Seconds that a call may take; None is no limit.
-        retries: How many more attempts there are while the server is UNAVAILABLE.
+        url: `host:port`; the default port is 80, or 443 with `use_ssl`.
+        verbose: Whether to log requests and responses.
+        use_ssl: Whether to encrypt the connection.
+        root_certificates: The path of a PEM file of trusted authorities, instead of the platform's.
+        private_key: The path of a PEM file with the client's key.
+        certificate_chain: The path of a PEM file with the client's certificate.
+        creds: grpc credentials, instead of these files; needs the package grpcio.
+        channel_args: Arguments of a grpc channel. The native client supports message limits, the certificate's host
+            and switching off retries; others need the package grpcio.
+        timeout: Seconds per call; None for no limit.
+        retries: Additional attempts while the server is UNAVAILABLE.
 
     Example:
         >>> async with InferenceGRPCClient("127.0.0.1:8081") as client:
@@ -65,7 +65,7 @@ class InferenceGRPCClient:
             max(0, retries or 0),
         )
         why = options.why_grpc()
-        self._way = AsyncNative(options) if why is None else AsyncChannel(options, why)
+        self._transport = AsyncNative(options) if why is None else AsyncChannel(options, why)
         self._verbose = verbose
         self._timeout = timeout
 
@@ -79,12 +79,12 @@ class InferenceGRPCClient:
 
         Args:
             infer_request: The request.
-            timeout: Seconds, instead of the client's; None is no limit.
+            timeout: Seconds, instead of the client's; None for no limit.
             headers: Metadata of the call.
 
         Raises:
-            InvalidInput: it is not an `InferRequest`.
-            RpcError: the server refused, or could not be reached.
+            InvalidInput: the request is not an `InferRequest`.
+            RpcError: the server returned an error, or cannot be reached.
         """
         if not isinstance(infer_request, InferRequest):
             raise InvalidInput("Invalid input format")
@@ -99,20 +99,20 @@ class InferenceGRPCClient:
     async def is_server_ready(
         self, timeout: float | UseClientDefault | None = USE_CLIENT_DEFAULT, headers: Metadata = None
     ) -> bool:
-        """Whether the server can answer.
+        """Returns whether the server is ready.
 
         Raises:
-            RpcError: the server refused, or could not be reached.
+            RpcError: the server returned an error, or cannot be reached.
         """
         return bool((await self._call(grpc_messages.server_ready(), timeout, headers)).ready)
 
     async def is_server_live(
         self, timeout: float | UseClientDefault | None = USE_CLIENT_DEFAULT, headers: Metadata = None
     ) -> bool:
-        """Whether the server runs.
+        """Returns whether the server is live.
 
         Raises:
-            RpcError: the server refused, or could not be reached.
+            RpcError: the server returned an error, or cannot be reached.
         """
         return bool((await self._call(grpc_messages.server_live(), timeout, headers)).live)
 
@@ -122,16 +122,16 @@ class InferenceGRPCClient:
         timeout: float | UseClientDefault | None = USE_CLIENT_DEFAULT,
         headers: Metadata = None,
     ) -> bool:
-        """Whether a model can answer.
+        """Returns whether a model is ready.
 
         Raises:
-            RpcError: there is no such model, the server refused, or it could not be reached.
+            RpcError: the model does not exist, the server returned an error, or cannot be reached.
         """
         return bool((await self._call(grpc_messages.model_ready(model_name), timeout, headers)).ready)
 
     async def close(self) -> None:
-        """Closes the client: no more calls are made."""
-        await self._way.close()
+        """Closes the client; later calls fail."""
+        await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -145,7 +145,9 @@ class InferenceGRPCClient:
         limit = self._timeout if isinstance(timeout, UseClientDefault) else timeout
         try:
             message = call.message.SerializeToString()
-            answer = call.answer.FromString(await self._way.call(call.method, message, metadata_of(headers), limit))
+            answer = call.answer.FromString(
+                await self._transport.call(call.method, message, metadata_of(headers), limit)
+            )
         except Exception as error:
             logger.error("%s: %s", call.failed, error, exc_info=True)
             raise

@@ -1,4 +1,4 @@
-"""What the gRPC clients raise: an exception of its own, which is grpc's too once the script has loaded grpc."""
+"""Exceptions of the gRPC clients, which are grpc's classes too once the script has loaded grpc."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class StatusCode(enum.Enum):
 
 
 class RpcError(Exception):
-    """The call failed: `code()` and `details()` say how.
+    """A failed call; `code()` and `details()` describe it.
 
-    Also `grpc.aio.AioRpcError` (of the synchronous client `grpc.RpcError` and `grpc.Call`) where grpc is
-    loaded, and its code is one of `grpc.StatusCode` then.
+    Also a `grpc.aio.AioRpcError` (in the synchronous client `grpc.RpcError` and `grpc.Call`) if grpc is
+    loaded; its code is a `grpc.StatusCode` then.
     """
 
     def __init__(self, code: StatusCode, details: str) -> None:
@@ -47,24 +47,24 @@ class RpcError(Exception):
         self._said = details
 
     def code(self) -> Any:
-        """The code."""
+        """Returns the code."""
         grpc = sys.modules.get("grpc")
         return self._status if grpc is None else grpc.StatusCode[self._status.name]
 
     def details(self) -> str:
-        """The server's text, or what went wrong."""
+        """Returns the server's text, or the client's error."""
         return self._said
 
     def initial_metadata(self) -> Any:
-        """None is kept."""
+        """Returns no metadata."""
         return ()
 
     def trailing_metadata(self) -> Any:
-        """None is kept."""
+        """Returns no metadata."""
         return ()
 
     def debug_error_string(self) -> str:
-        """Nothing beside the details."""
+        """Returns the details."""
         return self._said
 
     def __str__(self) -> str:
@@ -82,17 +82,17 @@ _BY_NUMBER = {code.value[0]: code for code in StatusCode}
 
 
 def rpc_error(code: StatusCode, details: str, asynchronous: bool) -> RpcError:
-    """That a call failed."""
+    """Returns the exception of a failed call."""
     return _class_of(asynchronous)(code, details)
 
 
 def of_native(error: PenstockError, asynchronous: bool) -> RpcError:
-    """What is raised instead of an error of the native client's."""
+    """Returns the exception for an error of the native client."""
     status = error.status
     if status is None:
         number = next((number for kind, number in _OF_KIND if isinstance(error, kind)), 2)
     else:
-        # A server that does not speak gRPC answers with a status of HTTP.
+        # A server without gRPC responds with an HTTP status.
         number = status if status in _BY_NUMBER else _OF_HTTP.get(status, 2)
     return rpc_error(_BY_NUMBER[number], str(error), asynchronous)
 

@@ -1,4 +1,4 @@
-"""The calls of the gRPC service, as bytes in and bytes out."""
+"""Calls of the gRPC service: method, message and response class."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SERVICE = "inference.GRPCInferenceService"
 
 
 class Call:
-    """One call: its method, its message, the class of its answer, and what is logged when it fails."""
+    """A call: its method, its message, the class of its response, and the log text of a failure."""
 
     def __init__(self, method: str, message: Any, answer: Any, failed: str) -> None:
         self.method = f"{_SERVICE}/{method}"
@@ -22,24 +22,24 @@ class Call:
 
 
 def model_infer(message: Any) -> Call:
-    """An inference."""
+    """Returns the call of an inference."""
     return Call("ModelInfer", message, messages.ModelInferResponse, "Failed to infer")
 
 
 def model_ready(name: str) -> Call:
-    """Whether a model can answer."""
+    """Returns the readiness call of a model."""
     failed = f"Failed to get readiness of the model with name {name}"
     return Call("ModelReady", messages.ModelReadyRequest(name=name), messages.ModelReadyResponse, failed)
 
 
 def server_ready() -> Call:
-    """Whether the server can answer."""
+    """Returns the readiness call of the server."""
     message = messages.ServerReadyRequest()
     return Call("ServerReady", message, messages.ServerReadyResponse, "Failed to get server readiness")
 
 
 def server_live() -> Call:
-    """Whether the server runs."""
+    """Returns the liveness call of the server."""
     return Call(
         "ServerLive", messages.ServerLiveRequest(), messages.ServerLiveResponse, "Failed to get server liveness"
     )

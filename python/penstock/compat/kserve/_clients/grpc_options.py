@@ -1,4 +1,4 @@
-"""The choices of a gRPC client: which the native client keeps to, and which need grpc itself."""
+"""Options of a gRPC client, for the native client or for grpc itself."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["GrpcOptions", "Metadata", "metadata_of", "with_port"]
 Metadata = Union["Iterable[tuple[str, Any]]", Mapping[str, Any], None]
 
 _NO_LIMIT = 1 << 40
-# What changes nothing that a caller could see, or is the native client's own business.
+# Channel arguments without a visible effect, or that the native client decides itself.
 _HINTS = ("grpc.keepalive_", "grpc.http2.", "grpc.max_connection_", "grpc.primary_user_agent", "grpc.dns_")
-_KEPT = (
+_SUPPORTED = (
     "grpc.enable_retries",
     "grpc.max_receive_message_length",
     "grpc.max_send_message_length",
@@ -24,7 +24,7 @@ _KEPT = (
 
 @dataclass
 class GrpcOptions:
-    """What a gRPC client was made with; see `InferenceGRPCClient`."""
+    """Options of a gRPC client; see `InferenceGRPCClient`."""
 
     url: str
     use_ssl: bool
@@ -36,16 +36,16 @@ class GrpcOptions:
     retries: int
 
     def why_grpc(self) -> str | None:
-        """The choice that only the package grpcio can keep to; None if there is none."""
+        """Returns the option that needs the package grpcio; None if there is none."""
         if self.creds is not None:
             return "creds"
         for name, _ in self.channel_args or ():
-            if name not in _KEPT and not name.startswith(_HINTS):
+            if name not in _SUPPORTED and not name.startswith(_HINTS):
                 return f"channel_args {name!r}"
         return None
 
     def native_url(self) -> str:
-        """The URL that the native client connects to."""
+        """Returns the native client's URL."""
         encrypted = "grpcs" if self.use_ssl else "grpc"
         url = self.url
         if url.startswith("unix:"):
@@ -55,7 +55,7 @@ class GrpcOptions:
         return f"{encrypted}://{url}"
 
     def native(self) -> dict[str, Any]:
-        """The options of the native client."""
+        """Returns the native client's options."""
         given = dict(self.channel_args or ())
         most = given.get("grpc.max_receive_message_length", -1)
         return {
@@ -71,18 +71,18 @@ class GrpcOptions:
         }
 
     def most_sent(self) -> int:
-        """The most bytes of one request."""
+        """Returns the limit of a request in bytes."""
         most: int = dict(self.channel_args or ()).get("grpc.max_send_message_length", -1)
         return most if most >= 0 else _NO_LIMIT
 
 
 def with_port(url: str, use_ssl: bool) -> str:
-    """The address with its port, which may be left out."""
+    """Returns the address with its port, by default 80 or 443."""
     return url if ":" in url else f"{url}:{443 if use_ssl else 80}"
 
 
 def metadata_of(headers: Metadata) -> dict[str, str]:
-    """Metadata as one text for each name."""
+    """Returns metadata as one text per name."""
     sent: dict[str, str] = {}
     pairs = headers.items() if isinstance(headers, Mapping) else headers or ()
     for key, value in pairs:

@@ -1,4 +1,4 @@
-"""How a gRPC call travels: over Penstock's own client, or over a channel of grpc's for what only that can do."""
+"""Transports of gRPC calls: Penstock's own client, or a channel of grpc."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Metadata = dict[str, str]
 
 
 class AsyncNative:
-    """Calls of an asynchronous client."""
+    """Asynchronous calls by the native client."""
 
     def __init__(self, options: GrpcOptions) -> None:
         self._client = penstock.AsyncClient(options.native_url(), **options.native())
         self._most = options.most_sent()
 
     async def call(self, method: str, message: bytes, metadata: Metadata, timeout: float | None) -> bytes:
-        """Makes one call.
+        """Performs a call.
 
         Raises:
-            RpcError: it failed.
+            RpcError: the call failed.
         """
         if len(message) > self._most:
             raise _too_large(len(message), self._most, asynchronous=True)
@@ -37,22 +37,22 @@ class AsyncNative:
             raise of_native(error, asynchronous=True) from None
 
     async def close(self) -> None:
-        """Lets the connection go."""
+        """Closes the connection."""
         await self._client.close()
 
 
 class Native:
-    """Calls of a synchronous client."""
+    """Synchronous calls by the native client."""
 
     def __init__(self, options: GrpcOptions) -> None:
         self._client = penstock.Client(options.native_url(), **options.native())
         self._most = options.most_sent()
 
     def call(self, method: str, message: bytes, metadata: Metadata, timeout: float | None) -> bytes:
-        """Makes one call.
+        """Performs a call.
 
         Raises:
-            RpcError: it failed.
+            RpcError: the call failed.
         """
         if len(message) > self._most:
             raise _too_large(len(message), self._most, asynchronous=False)
@@ -62,7 +62,7 @@ class Native:
             raise of_native(error, asynchronous=False) from None
 
     def close(self) -> None:
-        """Lets the connections go."""
+        """Closes the connections."""
         self._client.close()
 
 
@@ -74,7 +74,7 @@ class AsyncChannel:
         self._channel = _channel(grpc, grpc.aio, options)
 
     async def call(self, method: str, message: bytes, metadata: Metadata, timeout: float | None) -> bytes:
-        """Makes one call."""
+        """Performs a call."""
         call = self._channel.unary_unary("/" + method)
         return await call(message, metadata=tuple(metadata.items()), timeout=timeout)  # type: ignore[no-any-return]
 
@@ -91,7 +91,7 @@ class Channel:
         self._channel = _channel(grpc, grpc, options)
 
     def call(self, method: str, message: bytes, metadata: Metadata, timeout: float | None) -> bytes:
-        """Makes one call."""
+        """Performs a call."""
         call = self._channel.unary_unary("/" + method)
         return call(message, metadata=tuple(metadata.items()), timeout=timeout)  # type: ignore[no-any-return]
 
@@ -132,7 +132,7 @@ def _channel(grpc: Any, kind: Any, options: GrpcOptions) -> Any:
 
 
 def _retrying(retries: int) -> str:
-    # grpc counts attempts, of which it makes five at most.
+    # grpc counts attempts, and allows five at most.
     policy = {
         "maxAttempts": min(retries + 1, 5),
         "initialBackoff": "0.1s",

@@ -1,6 +1,6 @@
-"""What the REST client raises: exceptions of its own, which are httpx's too once the script has loaded httpx.
+"""Exceptions of the REST client, which are httpx's classes too once the script has loaded httpx.
 
-Who catches `httpx.HTTPStatusError` has imported httpx by then, and who has no httpx catches the classes here.
+A script that catches `httpx.HTTPStatusError` has imported httpx by then; others catch these classes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ __all__ = [
 
 
 class Request:
-    """What was asked, where there is no httpx to say it with."""
+    """A request, in place of httpx's class."""
 
     def __init__(self, method: str, url: str, headers: Mapping[str, str]) -> None:
         self.method = method
@@ -39,7 +39,7 @@ class Request:
 
 
 class Response:
-    """What was answered, with the names that httpx has."""
+    """A response, with httpx's attribute names."""
 
     def __init__(self, request: Request, status_code: int, headers: Mapping[str, str], content: bytes) -> None:
         self.request = request
@@ -50,12 +50,12 @@ class Response:
 
     @property
     def is_success(self) -> bool:
-        """Whether the status is 2xx."""
+        """True for a status of 2xx."""
         return 200 <= self.status_code < 300
 
     @property
     def reason_phrase(self) -> str:
-        """The status in words."""
+        """The reason phrase of the status."""
         try:
             return HTTPStatus(self.status_code).phrase
         except ValueError:
@@ -67,43 +67,43 @@ class Response:
         return self.content.decode(errors="replace")
 
     def json(self) -> Any:
-        """The body as JSON."""
+        """Returns the body as JSON."""
         return json.loads(self.content)
 
 
 class HTTPStatusError(Exception):
-    """The server refused: `response` is its answer. Also `httpx.HTTPStatusError` where httpx is loaded."""
+    """The server returned an error status; see `response`. Also an `httpx.HTTPStatusError` if httpx is loaded."""
 
     request: Any
     response: Any
 
 
 class ConnectError(Unavailable):
-    """The server cannot be reached. Also `httpx.ConnectError` where httpx is loaded."""
+    """The server cannot be reached. Also an `httpx.ConnectError` if httpx is loaded."""
 
     request: Any
 
 
 class ConnectTimeout(Unavailable):
-    """The server did not take the connection in time. Also `httpx.ConnectTimeout` where httpx is loaded."""
+    """Connecting timed out. Also an `httpx.ConnectTimeout` if httpx is loaded."""
 
     request: Any
 
 
 class ReadError(Unavailable):
-    """The connection was lost. Also `httpx.ReadError` where httpx is loaded."""
+    """The connection was lost. Also an `httpx.ReadError` if httpx is loaded."""
 
     request: Any
 
 
 class ReadTimeout(Timeout):
-    """There was no answer in time. Also `httpx.ReadTimeout` where httpx is loaded."""
+    """The response timed out. Also an `httpx.ReadTimeout` if httpx is loaded."""
 
     request: Any
 
 
 class InvalidURL(InvalidInput):
-    """The URL cannot be asked. Also `httpx.InvalidURL` where httpx is loaded."""
+    """The URL is invalid. Also an `httpx.InvalidURL` if httpx is loaded."""
 
 
 Raised = TypeVar("Raised", bound=Exception)
@@ -111,7 +111,7 @@ Raised = TypeVar("Raised", bound=Exception)
 
 @functools.cache
 def _joined(kind: Any, real: Any) -> Any:
-    # Ours alone initialises: httpx's own take their arguments in another way.
+    # Only this package's initializer runs: httpx's classes take other arguments.
     return type(kind.__name__, (kind, real), {"__module__": kind.__module__, "__doc__": kind.__doc__})
 
 
@@ -121,26 +121,26 @@ def _class_of(kind: type[Raised]) -> type[Raised]:
     return kind if real is None else joined(kind, real)
 
 
-def _made(kind: type[Raised], message: str) -> Raised:
+def _created(kind: type[Raised], message: str) -> Raised:
     error = _class_of(kind).__new__(_class_of(kind), message)
     Exception.__init__(error, message)
     return error
 
 
 def invalid_url(message: str) -> InvalidURL:
-    """That a URL cannot be asked."""
-    return _made(InvalidURL, message)
+    """Returns the exception of an invalid URL."""
+    return _created(InvalidURL, message)
 
 
 def of_native(error: PenstockError, request: Request) -> Exception:
-    """What is raised instead of an error of the native client's."""
+    """Returns the exception for an error of the native client."""
     text = str(error)
     if isinstance(error, Timeout):
-        raised: Any = _made(ReadTimeout, text)
+        raised: Any = _created(ReadTimeout, text)
     elif isinstance(error, Unavailable) and text.startswith("cannot connect"):
-        raised = _made(ConnectTimeout if text.endswith("it does not answer") else ConnectError, text)
+        raised = _created(ConnectTimeout if text.endswith("it does not answer") else ConnectError, text)
     elif isinstance(error, Unavailable):
-        raised = _made(ReadError, text)
+        raised = _created(ReadError, text)
     else:
         return error
     raised.request = _real_request(request)
@@ -148,17 +148,17 @@ def of_native(error: PenstockError, request: Request) -> Exception:
 
 
 def status_error(response: Response) -> HTTPStatusError:
-    """That the server refused, in its own words where it says them in JSON."""
-    said: Any = ""
+    """Returns the exception of an error status, with the server's message if that is in JSON."""
+    message: Any = ""
     if response.headers.get("content-type", "").partition(";")[0].strip().lower() == "application/json":
         try:
-            said = response.json()
+            message = response.json()
         except ValueError:
-            said = response.text
-        if isinstance(said, dict) and "error" in said:
-            said = said["error"]
+            message = response.text
+        if isinstance(message, dict) and "error" in message:
+            message = message["error"]
     status = f"{response.status_code} {response.reason_phrase}"
-    error = _made(HTTPStatusError, f"{said}, '{status}' for url '{response.url}'")
+    error = _created(HTTPStatusError, f"{message}, '{status}' for url '{response.url}'")
     error.request = _real_request(response.request)
     error.response = _real_response(response, error.request)
     return error
@@ -173,6 +173,6 @@ def _real_response(response: Response, request: Any) -> Any:
     httpx = sys.modules.get("httpx")
     if httpx is None:
         return response
-    # The body is decoded already.
+    # The body is already decoded.
     headers = {name: value for name, value in response.headers.items() if name != "content-encoding"}
     return httpx.Response(response.status_code, headers=headers, content=response.content, request=request)

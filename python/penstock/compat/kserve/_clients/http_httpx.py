@@ -1,4 +1,4 @@
-"""Requests over httpx, for what only it can do."""
+"""REST transport by httpx, for options that need it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["HttpxHttp"]
 
 
 class HttpxHttp:
-    """Sends requests to any origin, perhaps through a proxy."""
+    """Sends requests to any origin, optionally through a proxy."""
 
     def __init__(self, config: RESTConfig, why: str, proxy: str | None = None) -> None:
         try:
@@ -23,7 +23,7 @@ class HttpxHttp:
             raise ImportError(f"RESTConfig's {why} needs the package httpx: pip install 'httpx[http2]'") from None
         transport = config.transport
         if transport is None:
-            # By hand: left to itself, httpx's client makes one that does not try again and has no certificate.
+            # Created here: httpx's own default has neither retries nor a client certificate.
             transport = httpx.AsyncHTTPTransport(
                 verify=_trust(httpx, config), http2=config.http2, retries=config.retries or 0, proxy=proxy
             )
@@ -34,18 +34,18 @@ class HttpxHttp:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: Any
     ) -> Response:
-        """Sends one request; its errors are httpx's own."""
+        """Sends a request; raises httpx's errors."""
         answer = await self._client.request(method, url, headers=dict(headers), content=body, timeout=timeout)
         request = Request(method, str(answer.url), dict(headers))
         return Response(request, answer.status_code, dict(answer.headers), answer.content)
 
     async def close(self) -> None:
-        """Lets all connections go."""
+        """Closes all connections."""
         await self._client.aclose()
 
 
 def _trust(httpx: Any, config: RESTConfig) -> Any:
-    """The context with the certificates; its own `cert` and paths are what httpx no longer wants to be told."""
+    """Returns the TLS context; httpx deprecates its own `cert` and paths."""
     if config.cert is None and isinstance(config.verify, (bool, ssl.SSLContext)):
         return config.verify
     if isinstance(config.verify, ssl.SSLContext):

@@ -1,4 +1,4 @@
-"""Requests over Penstock's own client: one for each origin that is asked."""
+"""REST transport by Penstock's own client, one per origin."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ class NativeHttp:
     async def send(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: Timeout
     ) -> Response:
-        """Sends one request.
+        """Sends a request.
 
         Raises:
-            ConnectError: and the others of `http_errors`.
+            ConnectError: the server cannot be reached; see `http_errors` for the others.
         """
-        origin, path = _parted(url)
-        # The framing is not the caller's to say: headers are often those of another request.
+        origin, path = _split(url)
+        # Without framing headers: scripts often pass on those of another request.
         sent = {name: value for name, value in headers.items() if name.lower() not in _FRAMING}
         request = Request(method, url, sent)
         try:
@@ -50,7 +50,7 @@ class NativeHttp:
         return Response(request, answer.status, answer.headers, answer.body)
 
     async def close(self) -> None:
-        """Lets all connections go; nothing more is sent."""
+        """Closes all connections; later requests fail."""
         self._closed = True
         for client in self._clients.values():
             await client.close()
@@ -65,8 +65,8 @@ class NativeHttp:
 
 
 @functools.lru_cache(maxsize=256)
-def _parted(url: str) -> tuple[str, str]:
-    """Whom a URL asks, and for what."""
+def _split(url: str) -> tuple[str, str]:
+    """Returns a URL's origin, and its path with query."""
     parts = urlsplit(url)
     return f"{parts.scheme.lower()}://{parts.netloc}", (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
 

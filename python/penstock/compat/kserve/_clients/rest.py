@@ -28,14 +28,14 @@ Headers = Mapping[str, str]
 
 
 class InferenceRESTClient:
-    """Asks KServe's REST servers, in the protocol of its configuration; any number of tasks at once.
+    """An asynchronous REST client of KServe servers; any number of tasks may use it at once.
 
-    Every URL is one of a server, `https://example.com:443/serving` for example, and may differ from call to
-    call. Timeouts are in seconds and from end to end; None is no limit, and left out it is the
+    Each URL is that of a server, such as `https://example.com:443/serving`, and may differ from call to
+    call. Timeouts are in seconds from end to end; None is no limit, and the default is the
     configuration's.
 
     Args:
-        config: A `RESTConfig`; by default one of the V1 protocol.
+        config: A `RESTConfig`; by default for the V1 protocol.
 
     Example:
         >>> async with InferenceRESTClient(RESTConfig(protocol="v2")) as client:
@@ -47,7 +47,7 @@ class InferenceRESTClient:
         why = why_httpx(self._config)
         self._http: NativeHttp | HttpxHttp = NativeHttp(self._config) if why is None else HttpxHttp(self._config, why)
         self._proxies = urls.Proxies() if self._config.transport is None else None
-        self._through: dict[str, HttpxHttp] = {}
+        self._by_proxy: dict[str, HttpxHttp] = {}
 
     async def infer(  # noqa: PLR0917 - KServe's own order
         self,
@@ -62,20 +62,20 @@ class InferenceRESTClient:
         """Runs one inference.
 
         Args:
-            base_url: The server's URL; of an inference graph the whole URL.
-            data: The request. A dict is sent as JSON; bytes and text as they are.
-            model_name: The model's name, which only a graph does without.
-            headers: Headers of the request.
-            response_headers: Is given the headers of the answer.
-            is_graph_endpoint: Whether the URL is that of an inference graph, whose answer is a dict.
+            base_url: The server's URL; for an inference graph the whole URL.
+            data: The request. A dict is sent as JSON, bytes and text unchanged.
+            model_name: The model's name; optional for a graph.
+            headers: Request headers.
+            response_headers: Receives the response's headers.
+            is_graph_endpoint: Whether the URL is that of an inference graph, whose response is a dict.
             timeout: Seconds.
 
         Returns:
-            An `InferResponse` in the V2 protocol, else the answer's JSON.
+            An `InferResponse` in the V2 protocol, else the response's JSON.
 
         Raises:
             HTTPStatusError: the status is not 2xx.
-            ValueError: there is no model's name.
+            ValueError: the model's name is missing.
             UnsupportedProtocol: the configuration's protocol is neither "v1" nor "v2".
         """
         if is_graph_endpoint:
@@ -89,13 +89,13 @@ class InferenceRESTClient:
         else:
             raise UnsupportedProtocol(self._config.protocol)
         body, sent = _encoded(data, headers)
-        answer = await self._answered("POST", url, sent, body, timeout)
+        response = await self._checked_response("POST", url, sent, body, timeout)
         if response_headers is not None:
-            response_headers.update(answer.headers)
+            response_headers.update(response.headers)
         if self._speaks("v2") and not is_graph_endpoint:
-            length = answer.headers.get(INFERENCE_CONTENT_LENGTH_HEADER)
-            return InferResponse.from_bytes(answer.content, len(answer.content) if length is None else int(length))
-        return _json.loads(answer.content)  # type: ignore[no-any-return]
+            length = response.headers.get(INFERENCE_CONTENT_LENGTH_HEADER)
+            return InferResponse.from_bytes(response.content, len(response.content) if length is None else int(length))
+        return _json.loads(response.content)  # type: ignore[no-any-return]
 
     async def explain(
         self,
@@ -105,7 +105,7 @@ class InferenceRESTClient:
         headers: Headers | None = None,
         timeout: Timeout = USE_CLIENT_DEFAULT,
     ) -> dict[str, Any]:
-        """Asks for an explanation, which only the V1 protocol has.
+        """Returns an explanation; V1 protocol only.
 
         Raises:
             HTTPStatusError: the status is not 2xx.
@@ -115,12 +115,12 @@ class InferenceRESTClient:
             raise UnsupportedProtocol(self._config.protocol)
         body, sent = _encoded(data, headers)
         url = urls.joined(base_url, f"v1/models/{model_name}:explain")
-        return _json.loads((await self._answered("POST", url, sent, body, timeout)).content)  # type: ignore[no-any-return]
+        return _json.loads((await self._checked_response("POST", url, sent, body, timeout)).content)  # type: ignore[no-any-return]
 
     async def is_server_ready(
         self, base_url: Any, headers: Headers | None = None, timeout: Timeout = USE_CLIENT_DEFAULT
     ) -> bool:
-        """Whether the server can answer, which only the V2 protocol says.
+        """Returns whether the server is ready; V2 protocol only.
 
         Raises:
             HTTPStatusError: the status is not 2xx.
@@ -128,51 +128,51 @@ class InferenceRESTClient:
         """
         if not self._speaks("v2"):
             raise UnsupportedProtocol(protocol_version=self._config.protocol)
-        return bool((await self._asked(urls.joined(base_url, "v2/health/ready"), headers, timeout)).get("ready"))
+        return bool((await self._get_json(urls.joined(base_url, "v2/health/ready"), headers, timeout)).get("ready"))
 
     async def is_server_live(
         self, base_url: Any, headers: Headers | None = None, timeout: Timeout = USE_CLIENT_DEFAULT
     ) -> bool:
-        """Whether the server runs.
+        """Returns whether the server is live.
 
         Raises:
             HTTPStatusError: the status is not 2xx.
             UnsupportedProtocol: the configuration's protocol is neither "v1" nor "v2".
         """
         if self._speaks("v1"):
-            said = await self._asked(urls.joined(base_url, ""), headers, timeout)
-            return str(said.get("status")).lower() == "alive"
+            status_body = await self._get_json(urls.joined(base_url, ""), headers, timeout)
+            return str(status_body.get("status")).lower() == "alive"
         if self._speaks("v2"):
-            return bool((await self._asked(urls.joined(base_url, "v2/health/live"), headers, timeout)).get("live"))
+            return bool((await self._get_json(urls.joined(base_url, "v2/health/live"), headers, timeout)).get("live"))
         raise UnsupportedProtocol(protocol_version=self._config.protocol)
 
     async def is_model_ready(
         self, base_url: Any, model_name: str, headers: Headers | None = None, timeout: Timeout = USE_CLIENT_DEFAULT
     ) -> bool:
-        """Whether a model can answer. In the V2 protocol any refusal says that it cannot; in V1 503 does.
+        """Returns whether a model is ready: in V2 False for any error status, in V1 for 503.
 
         Raises:
-            HTTPStatusError: in the V1 protocol, any other status that is not 2xx.
+            HTTPStatusError: in the V1 protocol, another status is not 2xx.
             UnsupportedProtocol: the configuration's protocol is neither "v1" nor "v2".
         """
         if self._speaks("v1"):
             url = urls.joined(base_url, f"v1/models/{model_name}")
-            answer = await self._sent("GET", url, headers or {}, None, timeout)
-            if answer.status_code == 503:
+            response = await self._send("GET", url, headers or {}, None, timeout)
+            if response.status_code == 503:
                 return False
-            if not answer.is_success:
-                raise status_error(answer)
-            return bool(answer.json().get("ready"))
+            if not response.is_success:
+                raise status_error(response)
+            return bool(response.json().get("ready"))
         if self._speaks("v2"):
             url = urls.joined(base_url, f"v2/models/{model_name}/ready")
-            return (await self._sent("GET", url, headers or {}, None, timeout)).is_success
+            return (await self._send("GET", url, headers or {}, None, timeout)).is_success
         raise UnsupportedProtocol(protocol_version=self._config.protocol)
 
     async def close(self) -> None:
-        """Lets the connections go; nothing more is sent."""
+        """Closes the connections; later requests fail."""
         await self._http.close()
-        for through in self._through.values():
-            await through.close()
+        for transport in self._by_proxy.values():
+            await transport.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -185,18 +185,18 @@ class InferenceRESTClient:
     def _speaks(self, protocol: str) -> bool:
         return str(self._config.protocol).lower() == protocol
 
-    async def _asked(self, url: str, headers: Headers | None, timeout: Timeout) -> dict[str, Any]:
-        return (await self._answered("GET", url, headers or {}, None, timeout)).json()  # type: ignore[no-any-return]
+    async def _get_json(self, url: str, headers: Headers | None, timeout: Timeout) -> dict[str, Any]:
+        return (await self._checked_response("GET", url, headers or {}, None, timeout)).json()  # type: ignore[no-any-return]
 
-    async def _answered(
+    async def _checked_response(
         self, method: str, url: str, headers: Headers, body: bytes | None, timeout: Timeout
     ) -> Response:
-        answer = await self._sent(method, url, headers, body, timeout)
-        if not answer.is_success:
-            raise status_error(answer)
-        return answer
+        response = await self._send(method, url, headers, body, timeout)
+        if not response.is_success:
+            raise status_error(response)
+        return response
 
-    async def _sent(self, method: str, url: str, headers: Headers, body: bytes | None, timeout: Timeout) -> Response:
+    async def _send(self, method: str, url: str, headers: Headers, body: bytes | None, timeout: Timeout) -> Response:
         url, user = urls.without_user(url)
         user = user or (self._config.auth if isinstance(self._http, NativeHttp) else None)
         if user is not None and not any(name.lower() == "authorization" for name in headers):
@@ -205,26 +205,26 @@ class InferenceRESTClient:
             logger.info("url: %s", url)
             logger.info("request data: %s", body)
         limit = self._config.timeout if is_default(timeout) else timeout
-        answer = await self._way(url).send(method, url, headers, body, limit)
+        response = await self._transport(url).send(method, url, headers, body, limit)
         if self._config.verbose:
-            logger.info("response code: %s, content: %s", answer.status_code, answer.text)
-        return answer
+            logger.info("response code: %s, content: %s", response.status_code, response.text)
+        return response
 
-    def _way(self, url: str) -> NativeHttp | HttpxHttp:
+    def _transport(self, url: str) -> NativeHttp | HttpxHttp:
         proxy = None if self._proxies is None else self._proxies.of(url)
         if proxy is None:
             return self._http
-        if proxy not in self._through:
-            self._through[proxy] = HttpxHttp(self._config, f"way through the proxy {proxy}", proxy)
-        return self._through[proxy]
+        if proxy not in self._by_proxy:
+            self._by_proxy[proxy] = HttpxHttp(self._config, f"way through the proxy {proxy}", proxy)
+        return self._by_proxy[proxy]
 
 
 def _encoded(data: Any, headers: Headers | None) -> tuple[bytes, dict[str, str]]:
-    """The body of a request and its headers, the caller's own untouched."""
+    """Returns a request's body and headers, without changing the argument."""
     sent = dict(headers or {})
     if isinstance(data, InferRequest):
-        made: Any = data.to_rest()
-        data, length = made if isinstance(made, tuple) else (made, None)
+        rest_body: Any = data.to_rest()
+        data, length = rest_body if isinstance(rest_body, tuple) else (rest_body, None)
         if length:
             sent = {name: value for name, value in sent.items() if name.lower() != "content-type"}
             sent[INFERENCE_CONTENT_LENGTH_HEADER] = str(length)

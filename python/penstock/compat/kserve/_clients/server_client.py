@@ -20,17 +20,17 @@ __all__ = ["InferenceServerClient"]
 
 
 class InferenceServerClient:
-    """Asks a KServe server over gRPC and waits; any number of threads at once.
+    """A synchronous gRPC client of KServe servers; any number of threads may use it at once.
 
     Args:
-        url: `host:port`; the port may be left out, it is 80 then, or 443 with `ssl`.
-        verbose: Whether requests and answers are logged.
-        ssl: Whether the connection is encrypted.
-        root_certificates: See `InferenceGRPCClient`, as for all that follow.
+        url: `host:port`; the default port is 80, or 443 with `ssl`.
+        verbose: Whether to log requests and responses.
+        ssl: Whether to encrypt the connection.
+        root_certificates: The path of a PEM file; see `InferenceGRPCClient` for this and all following.
         private_key: A path.
         certificate_chain: A path.
-        creds: Credentials of grpc's.
-        channel_args: Arguments of grpc's channel.
+        creds: grpc credentials.
+        channel_args: Arguments of a grpc channel.
 
     Example:
         >>> with InferenceServerClient("127.0.0.1:8081") as client:
@@ -52,7 +52,7 @@ class InferenceServerClient:
             with_port(url, ssl), ssl, root_certificates, private_key, certificate_chain, creds, channel_args, 0
         )
         why = options.why_grpc()
-        self._way = Native(options) if why is None else Channel(options, why)
+        self._transport = Native(options) if why is None else Channel(options, why)
         self._verbose = verbose
 
     def infer(
@@ -65,27 +65,29 @@ class InferenceServerClient:
 
         Args:
             infer_request: The request.
-            client_timeout: Seconds; None is no limit.
+            client_timeout: Seconds; None for no limit.
             headers: Metadata of the call.
 
         Returns:
-            The message `ModelInferResponse`; `InferResponse.from_grpc` reads it.
+            The message `ModelInferResponse`, for `InferResponse.from_grpc`.
 
         Raises:
-            RpcError: the server refused, or could not be reached.
+            RpcError: the server returned an error, or cannot be reached.
         """
         call = grpc_messages.model_infer(infer_request.to_grpc())
         if self._verbose:
             logger.info("infer, metadata %s\n%s", headers, call.message)
         message = call.message.SerializeToString()
-        answer = call.answer.FromString(self._way.call(call.method, message, metadata_of(headers), client_timeout))
+        answer = call.answer.FromString(
+            self._transport.call(call.method, message, metadata_of(headers), client_timeout)
+        )
         if self._verbose:
             logger.info(answer)
         return answer
 
     def close(self) -> None:
-        """Closes the client: no more calls are made."""
-        self._way.close()
+        """Closes the client; later calls fail."""
+        self._transport.close()
 
     def __enter__(self) -> Self:
         return self

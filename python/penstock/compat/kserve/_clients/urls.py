@@ -1,4 +1,4 @@
-"""The URLs that a REST client asks."""
+"""URLs, credentials and proxies of a REST client."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IN_PATH = "/:@!$&'()*+,;=~%"
 
 
 def joined(base_url: Any, path: str) -> str:
-    """The URL of a path below a base, which may be text or httpx's `URL`.
+    """Returns the URL of a path below a base, which may be text or httpx's `URL`.
 
     Raises:
         InvalidURL: the base is not an absolute http or https URL.
@@ -36,7 +36,7 @@ def _joined(base_url: str, path: str) -> str:
 
 
 def without_user(url: str) -> tuple[str, tuple[str, str] | None]:
-    """The URL without a user's name and password, and those."""
+    """Returns the URL without user name and password, and both."""
     if "@" not in url:
         return url, None
     parts = urlsplit(url)
@@ -48,19 +48,19 @@ def without_user(url: str) -> tuple[str, tuple[str, str] | None]:
 
 
 def basic(user: Any, password: Any) -> str:
-    """The header of a name and a password."""
+    """Returns the authorization header of a name and a password."""
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
 class Proxies:
-    """What the environment says of proxies (`HTTP_PROXY`, `NO_PROXY` and so on), read once."""
+    """Proxies of the environment (`HTTP_PROXY`, `NO_PROXY` and so on), read once."""
 
     def __init__(self) -> None:
         self._proxies = urllib.request.getproxies_environment()
         self._known: dict[str, str | None] = {}
 
     def of(self, url: str) -> str | None:
-        """The proxy for a URL, if there is to be one."""
+        """Returns the proxy for a URL, or None."""
         if not self._proxies:
             return None
         parts = urlsplit(url)

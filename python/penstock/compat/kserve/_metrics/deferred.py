@@ -38,7 +38,7 @@ class Deferred(Generic[Item]):
         self._items: list[Item] = []
         self._thread: ThreadPoolExecutor | None = None
         self.pending = False
-        """Whether an item waits or is being consumed."""
+        """True while an item waits or is being consumed."""
 
     def add(self, item: Item) -> None:
         """Adds an item."""

@@ -52,7 +52,7 @@ class BaseKServeModel(ABC):
 
     @property
     def ready(self) -> bool:
-        """Whether the model takes requests; while False, requests are refused with 503."""
+        """True while the model takes requests; otherwise they are refused with 503."""
         return bool(self.__dict__.get("_ready", False))
 
     @ready.setter
@@ -139,7 +139,7 @@ class PredictingModel(Protocol):
 
     @property
     def use_ssl(self) -> bool:
-        """Whether the predictor is called over TLS."""
+        """True if the predictor is called over TLS."""
 
     @property
     def _http_client(self) -> Any: ...

@@ -26,7 +26,7 @@ def declared_tensors(model: Any, method_name: str) -> list[Tensor]:
         return [Tensor(one["name"], one["datatype"], one["shape"]) for one in declared or ()]
     except Exception as error:
         # Metadata is informative: nothing fails for it. Over REST the model's own error is the response.
-        logger.debug("%s of %s shows nothing over gRPC: %r", method_name, getattr(model, "name", model), error)
+        logger.debug("%s of %s has no metadata over gRPC: %r", method_name, getattr(model, "name", model), error)
         return []
 
 

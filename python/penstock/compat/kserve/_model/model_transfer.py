@@ -86,8 +86,7 @@ class PackedModel:
             import cloudpickle
         except ImportError:
             raise SignatureError(
-                f"model {name!r}: workers need the package cloudpickle, which brings models to them: "
-                "pip install 'penstock[processes]'"
+                f"model {name!r}: workers need the package cloudpickle: pip install 'penstock[processes]'"
             ) from None
         try:
             return cls(cloudpickle.dumps(model), None, log_config)
@@ -97,7 +96,7 @@ class PackedModel:
                 return cls(content, script, log_config)
             raise SignatureError(
                 f"model {name!r} cannot be sent to its workers: {_culprit(cloudpickle.dumps, model) or _line(error)}. "
-                "Leave it out in __getstate__ and make it where it is needed, or serve with workers=1, "
+                "Leave it out in __getstate__ and create it where it is needed, or serve with workers=1, "
                 "whose threads share it"
             ) from error
 

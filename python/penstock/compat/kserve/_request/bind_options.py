@@ -35,9 +35,9 @@ class BindOptions:
     batching: Batching | None = None
     """Batching of rows of several requests; None for one request per call."""
     latency_logging: bool | None = None
-    """Whether to write a log line per request; None for the model's own setting."""
+    """Log a line per request; None for the model's own setting."""
     exact_content_types: bool = False
-    """Whether V1 content types are compared exactly, as KServe does, instead of without parameters and case."""
+    """Compare V1 content types exactly, as KServe does, instead of without parameters and case."""
     max_concurrency: int = 1024
     """Concurrent requests of an async model."""
     max_queue: int = 4096

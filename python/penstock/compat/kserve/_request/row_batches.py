@@ -92,7 +92,7 @@ def split(result: Any, group: Sequence[ReceivedRequest]) -> list[Any]:
     if isinstance(result, list):
         return _slices(result, counts, "its list")
     if not isinstance(result, dict) or not any(name in result for name in _PER_ROW):
-        raise InferenceError("an answer to rows of several requests has to have predictions")
+        raise InferenceError("the response to a batch of requests has no predictions")
     lists = {name: _slices(result[name], counts, name) for name in _PER_ROW if name in result}
     return [{**result, **{name: parts[index] for name, parts in lists.items()}} for index in range(len(counts))]
 

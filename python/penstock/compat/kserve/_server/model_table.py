@@ -146,7 +146,7 @@ class ModelTable:
         try:
             self.sync()
         except Exception:
-            logger.exception("What the repository has cannot be served")
+            logger.exception("The models of the repository cannot be served")
 
     def _ready_assigned(self, model: BaseKServeModel, ready: bool) -> None:
         for name, served in self.served.items():

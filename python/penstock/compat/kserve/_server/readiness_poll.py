@@ -49,6 +49,6 @@ class ReadinessPoll:
                     self._table.set_ready(name, ready)
                 except Exception:
                     # The model was removed meanwhile, or its check failed: it is not ready.
-                    logger.debug("Model %s could not be asked whether it is ready", name, exc_info=True)
+                    logger.debug("The readiness check of model %s failed", name, exc_info=True)
                     self._table.set_ready(name, False)
             await asyncio.sleep(_INTERVAL)

@@ -129,7 +129,7 @@ class Serving:
         # From here on signals have no effect, so that models can unload.
         self._signals.heed(None)
         if cut := await asyncio.to_thread(stop.result):
-            logger.warning("Not waited for any longer: %s", ", ".join(cut))
+            logger.warning("Requests that were cut off: %s", ", ".join(cut))
         self._loops.close()
         await asyncio.to_thread(_unload_all, self._repository)
         self._metrics.close()

@@ -41,8 +41,8 @@ def check(server: Owner) -> None:
     """
     if server.ssl_certfile or server.ssl_keyfile:
         raise ValueError(
-            "ssl_certfile, ssl_keyfile: the server speaks no TLS, and nothing may be served in the clear instead: have "
-            "a proxy in front of it speak TLS, and leave these and KSERVE_TLS_CERT_FILE and KSERVE_TLS_KEY_FILE unset"
+            "ssl_certfile, ssl_keyfile: TLS is not supported; put a TLS proxy in front of the server, and leave these "
+            "and KSERVE_TLS_CERT_FILE and KSERVE_TLS_KEY_FILE unset"
         )
     for name in ("http_port", "grpc_port"):
         port = getattr(server, name)
@@ -60,7 +60,7 @@ def check(server: Owner) -> None:
     if server.event_loop == "asyncio" and importlib.util.find_spec("uvloop") is not None:
         logger.warning("event_loop: async handlers run on uvloop where it is installed, as it is here")
     if server.access_log_format:
-        logger.warning("access_log_format turns the access log on; its lines have Penstock's form, not this one")
+        logger.warning("access_log_format turns the access log on; its format is ignored")
 
 
 def server_config(server: Owner, limits: tuple[int, int], metrics: str | None = None) -> ServerConfig:

@@ -46,7 +46,7 @@ def _register_models(server: Owner, models: list[Any]) -> None:
         if not dialect.is_old() and _is_to_be_started(model):
             model.start()
         if not model.ready:
-            logger.warning("Model %s is not ready: its requests are answered with 503 until it is", model.name)
+            logger.warning("Model %s is not ready: its requests get status 503 until it is", model.name)
 
 
 def _is_to_be_started(model: BaseKServeModel) -> bool:

@@ -1,4 +1,4 @@
-"""KServe's constants. `from penstock.compat.kserve import constants` is this package; it has what its module has."""
+"""KServe's constants; `from penstock.compat.kserve import constants` has the names of `constants.constants`."""
 
 from __future__ import annotations
 

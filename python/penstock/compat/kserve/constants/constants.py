@@ -1,4 +1,4 @@
-"""Names and numbers that KServe's scripts and clients agree on."""
+"""Constants of KServe's scripts and clients."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ INFERENCESERVICE_SYSTEM_NAMESPACE = "kserve"
 OBSERVED_GENERATION = "observedGeneration"
 GENERATION = "generation"
 
-# Credentials of the stores that models come from.
+# Credentials of model stores.
 DEFAULT_SECRET_NAME = "kserve-secret-"  # noqa: S105 - the beginning of a resource's name
 DEFAULT_SA_NAME = "kserve-service-credentials"
 S3_ACCESS_KEY_ID_DEFAULT_NAME = "AWS_ACCESS_KEY_ID"
@@ -71,11 +71,11 @@ GRPC_CONTENT_DATATYPE_MAPPINGS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
-"""The field of `InferTensorContents` that holds each datatype. FP16 has none: it travels raw."""
+"""The field of `InferTensorContents` for each datatype. FP16 has none: it travels raw."""
 
 
 class PredictorProtocol(Enum):
-    """How a transformer asks its predictor."""
+    """Protocols between a transformer and its predictor."""
 
     REST_V1 = "v1"
     REST_V2 = "v2"
@@ -83,7 +83,7 @@ class PredictorProtocol(Enum):
 
 
 class ModelType(Enum):
-    """Which part of an inference service a model is."""
+    """Component of an inference service that a model is."""
 
     EXPLAINER = 1
     PREDICTOR = 2

@@ -94,7 +94,7 @@ class RequestedOutput:
 
     @property
     def binary_data(self) -> Any:
-        """Whether the output is requested as raw bytes; None if the request does not say."""
+        """True if the output is requested as raw bytes; None if the request does not specify it."""
         return (self._parameters or {}).get("binary_data")
 
     def __eq__(self, other: object) -> bool:

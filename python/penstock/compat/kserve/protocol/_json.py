@@ -81,7 +81,7 @@ def dumps_spaced(value: Any) -> bytes:
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _plain(value: Any) -> Any:

@@ -25,7 +25,7 @@ async def server(config: PredictorConfig) -> bool:
             is_v1 = config.predictor_protocol == PredictorProtocol.REST_V1.value
             return bool(await (client.is_server_live(url) if is_v1 else client.is_server_ready(url)))
     except Exception as error:
-        logger.debug("The predictor at %s cannot be asked whether it is ready: %s", url, error)
+        logger.debug("The readiness check of the predictor at %s failed: %s", url, error)
         return False
 
 
@@ -39,7 +39,7 @@ async def model(config: PredictorConfig, name: str) -> bool:
         async with _rest(config) as client:
             return bool(await client.is_model_ready(url, name))
     except Exception as error:
-        logger.debug("The predictor at %s cannot be asked whether %s is ready: %s", url, name, error)
+        logger.debug("The readiness check of the predictor at %s for model %s failed: %s", url, name, error)
         return False
 
 

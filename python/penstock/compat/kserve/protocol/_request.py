@@ -58,7 +58,7 @@ class InferRequest:
 
     @property
     def use_binary_outputs(self) -> bool:
-        """Whether outputs are requested as raw bytes: over gRPC if the inputs are raw, over HTTP by a parameter."""
+        """True if outputs are requested as raw bytes: over gRPC if the inputs are raw, over HTTP by a parameter."""
         if self.from_grpc or dialect.is_old():
             return self._use_raw_outputs
         wanted: bool = (self.parameters or {}).get("binary_data_output", False)
@@ -245,7 +245,7 @@ def _requested_outputs(body: Any) -> list[RequestedOutput]:
     try:
         return [RequestedOutput(one["name"], one.get("parameters")) for one in body]
     except (AttributeError, KeyError, TypeError) as error:
-        raise InvalidInput(f"Unrecognized request format: a wanted output needs a name: {error}") from None
+        raise InvalidInput(f"Unrecognized request format: a requested output needs a name: {error}") from None
 
 
 def _received_parameters(parameters: Any) -> Parameters:

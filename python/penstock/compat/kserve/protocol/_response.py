@@ -91,7 +91,7 @@ class InferResponse:
         if response is None:
             name, response = None, model_name
         if not isinstance(response, dict):
-            raise TypeError("from_rest takes the response as a dict, and before it the model's name or nothing")
+            raise TypeError("from_rest: expected a dict, optionally after the model's name")
         outputs = [
             InferOutput(one["name"], list(one["shape"]), one["datatype"], one["data"], one.get("parameters"))
             for one in response["outputs"]

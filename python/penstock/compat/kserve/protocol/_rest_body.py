@@ -105,5 +105,5 @@ def _tensor(kind: type[AnyTensor], message: Any) -> AnyTensor:
     except (AttributeError, KeyError, TypeError) as error:
         raise InvalidInput(f"Unrecognized request format: a tensor needs name, shape and datatype: {error}") from None
     if not isinstance(tensor.parameters or {}, dict):
-        raise InvalidInput(f"Unrecognized request format: the parameters of '{tensor.name}' are no object")
+        raise InvalidInput(f"Unrecognized request format: the parameters of '{tensor.name}' are not an object")
     return tensor

@@ -281,7 +281,7 @@ class InferTensor:
             raise self._element_error(error) from None
 
     def _element_error(self, error: Exception) -> Exception:
-        """What to raise of elements that do not make the tensor."""
+        """Returns the exception for elements that do not make the tensor."""
         return error
 
     def _set_parameter(self, name: str, value: int) -> None:

@@ -1,4 +1,4 @@
-"""`Storage.download`: a model's files from wherever they are kept. KServe 0.21 calls this package `kserve_storage`."""
+"""`Storage.download`: downloads a model's files. KServe 0.21 has it in the package `kserve_storage`."""
 
 from __future__ import annotations
 

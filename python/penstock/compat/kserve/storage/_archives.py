@@ -1,4 +1,4 @@
-"""Unpacks what was got, if it is an archive."""
+"""Unpacking of downloaded archives."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpacks an archive into a folder, and deletes it.
 
     Raises:
-        RuntimeError: it is no archive, leads out of the folder, or holds too much.
+        RuntimeError: the file is not an archive, leads out of the folder, or exceeds a limit.
     """
     logger.info("Unpacking: %s", archive)
     archives.unpack(archive, folder)
 
 
 def unpack_only_file(folder: Path, files: list[Path]) -> None:
-    """Unpacks what was got, if it is one archive and nothing else."""
+    """Unpacks the download, if it is a single archive."""
     if len(files) == 1 and is_archive(files[0].name):
         unpack(files[0], folder)

@@ -1,4 +1,4 @@
-"""Errors of other packages, in the words that KServe has for them."""
+"""Errors of other packages, in KServe's words."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _HINTS = {
 
 
 def explained(protocol: str, uri: str, error: BaseException, resource: str) -> RuntimeError:
-    """The error to raise for one that a source raised.
+    """Returns the error to raise for one of a source.
 
     Args:
         protocol: "S3", "GCS" and so on.
-        uri: What was asked for, for the log.
-        error: What was raised.
-        resource: What it is about: a bucket, a repository.
+        uri: The URI, for the log.
+        error: The source's error.
+        resource: The bucket or repository.
     """
     logger.error("%s error for %s: %s", protocol, uri, error)
     names = {kind.__name__.lower() for kind in type(error).__mro__}
@@ -36,13 +36,13 @@ def explained(protocol: str, uri: str, error: BaseException, resource: str) -> R
         return any(kind in name for kind in kinds for name in names) or any(word in text for word in words)
 
     if is_one(["gatedrepo", "nocredentials", "authenticat"], ["credential", "authenticat", "unauthorized"]):
-        said = f"{protocol} authentication failed. {_HINTS.get(protocol, '')}".rstrip()
+        message = f"{protocol} authentication failed. {_HINTS.get(protocol, '')}".rstrip()
     elif is_one(["notfound"], ["not found", "does not exist", "does not appear to be", "no such", "404"]):
-        said = f"{protocol} resource '{resource}' not found."
+        message = f"{protocol} resource '{resource}' not found."
     elif is_one(["forbidden", "permissionerror"], ["access denied", "forbidden", "permission"]):
-        said = f"Access denied to {protocol} resource '{resource}'. Verify permissions."
+        message = f"Access denied to {protocol} resource '{resource}'. Verify permissions."
     elif is_one(["connectionerror", "connectorerror", "timeout"], ["connect", "timed out", "timeout"]):
-        said = f"Failed to connect to {protocol} endpoint '{resource}'."
+        message = f"Failed to connect to {protocol} endpoint '{resource}'."
     else:
-        said = f"{protocol} error: {error}"
-    return RuntimeError(said)
+        message = f"{protocol} error: {error}"
+    return RuntimeError(message)

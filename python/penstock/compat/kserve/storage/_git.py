@@ -1,4 +1,4 @@
-"""Repositories of git, by the program git."""
+"""Git repositories, by the program git."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from penstock.integrations.archives import staged
 
 __all__ = ["clone", "download"]
 
-# Read from the environment: neither the list of processes nor a file shows it.
+# Credentials come from the environment: neither the process list nor a file shows them.
 _HELPER = '!f() { test "$1" = get && echo "username=$PENSTOCK_GIT_USER" && echo "password=$PENSTOCK_GIT_PASSWORD"; }; f'
 
 
 def download(uri: str, folder: Path, patterns: Patterns) -> None:
-    """Clones the newest commit of a repository's main branch.
+    """Clones the newest commit of a repository's default branch.
 
     The user is the URI's or GIT_USERNAME, the password GIT_PASSWORD.
 
     Raises:
-        RuntimeError: git is not installed, or could not clone it.
+        RuntimeError: git is not installed, or failed.
     """
     del patterns
     parts = urlsplit(uri)
@@ -36,7 +36,7 @@ def clone(uri: str, folder: Path, user: str = "", password: str = "") -> None:
     """Clones a repository into a folder.
 
     Raises:
-        RuntimeError: git is not installed, or could not clone it, or it has links that lead out of it.
+        RuntimeError: git is not installed or failed, or a link leads out of the repository.
     """
     environment = {
         **os.environ,
@@ -44,21 +44,21 @@ def clone(uri: str, folder: Path, user: str = "", password: str = "") -> None:
         "PENSTOCK_GIT_USER": user,
         "PENSTOCK_GIT_PASSWORD": password,
     }
-    # The empty one first: no helper of the machine's is asked, or told.
+    # The empty one first: it removes the machine's own helpers.
     helpers = ["-c", "credential.helper=", "-c", f"credential.helper={_HELPER}"] if user or password else []
     with staged(folder) as staging:
-        place = staging / "repository"
-        command = ["git", *helpers, "clone", "--quiet", "--depth", "1", "--", uri, str(place)]
+        checkout = staging / "repository"
+        command = ["git", *helpers, "clone", "--quiet", "--depth", "1", "--", uri, str(checkout)]
         try:
             done = subprocess.run(command, env=environment, check=False, capture_output=True, text=True)  # noqa: S603
         except FileNotFoundError:
             raise RuntimeError("git repositories need the program git, which is not installed") from None
         if done.returncode != 0:
             raise explained("Git", uri, RuntimeError(done.stderr.strip()), uri)
-        _refuse_links_out(place)
-        for entry in list(place.iterdir()):
+        _refuse_links_out(checkout)
+        for entry in list(checkout.iterdir()):
             os.rename(entry, staging / entry.name)
-        place.rmdir()
+        checkout.rmdir()
 
 
 def _refuse_links_out(root: Path) -> None:

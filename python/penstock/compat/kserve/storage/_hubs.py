@@ -1,4 +1,4 @@
-"""The hubs of Hugging Face and ModelScope, by their own packages."""
+"""Hugging Face and ModelScope, by their own packages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["from_hugging_face", "from_modelscope"]
 
 
 def from_hugging_face(uri: str, folder: Path, patterns: Patterns) -> None:
-    """Gets `hf://owner/model[:revision]`; HF_TOKEN has the token.
+    """Downloads `hf://owner/model[:revision]`; HF_TOKEN has the token.
 
     Raises:
-        RuntimeError: the URI is not of that form, or the hub does not give it.
+        RuntimeError: the URI has another form, or the download failed.
         ImportError: the package huggingface_hub is not installed.
     """
     repository, revision = _named(uri, "Hugging Face", "hf://")
@@ -31,10 +31,10 @@ def from_hugging_face(uri: str, folder: Path, patterns: Patterns) -> None:
 
 
 def from_modelscope(uri: str, folder: Path, patterns: Patterns) -> None:
-    """Gets `modelscope://owner/model[:revision]`; MODELSCOPE_API_TOKEN has the token.
+    """Downloads `modelscope://owner/model[:revision]`; MODELSCOPE_API_TOKEN has the token.
 
     Raises:
-        RuntimeError: the URI is not of that form, or the hub does not give it.
+        RuntimeError: the URI has another form, or the download failed.
         ImportError: the package modelscope-hub is not installed.
     """
     repository, revision = _named(uri, "ModelScope", "modelscope://")

@@ -1,4 +1,4 @@
-"""Paths of this machine: linked, not copied."""
+"""Local paths: linked, not copied."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["download"]
 
 
 def download(uri: str, out_dir: str | None, patterns: Patterns) -> str:
-    """Links a file, or what is in a folder, into a folder; without one there is nothing to do.
+    """Links a file or a folder's entries into `out_dir`; returns the path itself without one.
 
     Raises:
-        RuntimeError: there is nothing at that path.
+        RuntimeError: the path does not exist.
     """
     path = _path(uri)
     if not path.exists():
@@ -27,18 +27,18 @@ def download(uri: str, out_dir: str | None, patterns: Patterns) -> str:
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
     entries = sorted(path.iterdir()) if path.is_dir() else [path]
-    wanted = [entry for entry in entries if patterns.want(entry.name)]
+    wanted = [entry for entry in entries if patterns.selects(entry.name)]
     if not wanted:
         raise RuntimeError(f"Failed to fetch model. No model found in {uri}.")
     for entry in wanted:
-        place = folder / entry.name
-        if place.exists():
-            logger.info("File %s already exist", place)
+        target = folder / entry.name
+        if target.exists():
+            logger.info("File %s already exist", target)
             continue
-        logger.info("Linking: %s to %s", entry, place)
-        if place.is_symlink():
-            place.unlink()
-        place.symlink_to(entry.absolute())
+        logger.info("Linking: %s to %s", entry, target)
+        if target.is_symlink():
+            target.unlink()
+        target.symlink_to(entry.absolute())
     if len(wanted) == 1 and wanted[0].is_file() and is_archive(wanted[0].name):
         unpack(folder / wanted[0].name, folder)
     return out_dir
@@ -48,5 +48,5 @@ def _path(uri: str) -> Path:
     if not uri.startswith("file://"):
         return Path(uri)
     plain = uri.removeprefix("file://")
-    # As KServe has it, a path that is not encoded; else the standard's form.
+    # An unencoded path, as in KServe; else the standard's form.
     return Path(plain if os.path.exists(plain) else unquote(urlsplit(uri).path) or plain)

@@ -21,10 +21,10 @@ __all__ = ["download", "get", "refuse_shares"]
 
 
 def download(uri: str, folder: Path, patterns: Patterns) -> None:
-    """Gets a file, or all files below a path.
+    """Downloads a file, or all files below a path.
 
     Raises:
-        RuntimeError: there are none, or the store does not give them.
+        RuntimeError: there are no files, or the download failed.
         ImportError: the plug-in is not installed.
     """
     store = _stores.of(uri)
@@ -38,41 +38,41 @@ def download(uri: str, folder: Path, patterns: Patterns) -> None:
 
 
 def refuse_shares(uri: str, folder: Path, patterns: Patterns) -> None:
-    """Azure's file shares, which no plug-in of fsspec reads.
+    """Refuses Azure's file shares, which no plug-in of fsspec reads.
 
     Raises:
         RuntimeError: always.
     """
     del folder, patterns
     raise RuntimeError(
-        f"{urlsplit(uri).netloc} is a file share of Azure, which is not read: mount it, or use a blob container"
+        f"{urlsplit(uri).netloc} is an Azure file share, which is not supported: mount it, or use a blob container"
     )
 
 
 def get(system: Any, path: str, folder: Path, patterns: Patterns, concurrency: int) -> None:
-    """Gets a file, or all files below a path, of a file system of fsspec's.
+    """Downloads a file, or all files below a path, of an fsspec file system.
 
     Raises:
-        RuntimeError: there are none.
+        RuntimeError: there are no files.
     """
     tasks: list[tuple[str, Path]] = []
     bounds = Bounds(most=MOST_BYTES, what="the source")
     with staged(folder) as staging:
         for remote, relative in _files(system, path, patterns):
             bounds.entry()
-            place = staging / checked(relative)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            tasks.append((remote, place))
+            target = staging / checked(relative)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            tasks.append((remote, target))
         if not tasks:
             raise RuntimeError(f"Failed to fetch model. No model found in {path}.")
         with ThreadPoolExecutor(min(concurrency, len(tasks))) as threads:
             for _ in threads.map(_getter(system, bounds), tasks):
                 pass
-        unpack_only_file(staging, [place for _, place in tasks])
+        unpack_only_file(staging, [target for _, target in tasks])
 
 
 def _files(system: Any, path: str, patterns: Patterns) -> list[tuple[str, str]]:
-    """Each wanted file, and its path below the source."""
+    """Returns each selected file, and its path below the source."""
     if system.isfile(path):
         return [(path, path.rstrip("/").rpartition("/")[2])]
     root = system._strip_protocol(path).strip("/")
@@ -81,7 +81,7 @@ def _files(system: Any, path: str, patterns: Patterns) -> list[tuple[str, str]]:
         relative = remote.strip("/").removeprefix(root).lstrip("/")
         if remote.endswith("/") or not relative:
             continue
-        if patterns.want(relative):
+        if patterns.selects(relative):
             found.append((remote, relative))
         else:
             logger.info("Skipping %s due to file pattern filter", remote)
@@ -92,7 +92,7 @@ def _getter(system: Any, bounds: Bounds) -> Callable[[tuple[str, Path]], None]:
     from fsspec.callbacks import Callback
 
     class Counting(Callback):  # type: ignore[misc]
-        """Counts the bytes of one file as they come."""
+        """Counts the received bytes of one file."""
 
         def relative_update(self, inc: int = 1) -> None:
             bounds.content(inc)
@@ -103,8 +103,8 @@ def _getter(system: Any, bounds: Bounds) -> Callable[[tuple[str, Path]], None]:
             super().absolute_update(value)
 
     def get_one(task: tuple[str, Path]) -> None:
-        remote, place = task
-        system.get_file(remote, os.fspath(place), callback=Counting())
+        remote, target = task
+        system.get_file(remote, os.fspath(target), callback=Counting())
         logger.info("Downloaded object %s", remote)
 
     return get_one

@@ -1,4 +1,4 @@
-"""Models in the layers of container images: what is in `/models` of a modelcar."""
+"""Models in container images: `/models` of a modelcar."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _KINDS = {
 }
 _MODELS = "models/"
 _MOST_SEEN, _SHOWN = 100, 100
-"""Of what an image has at its top, how much is kept for the message."""
+"""Limits on the top-level names of an image that an error message lists."""
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
 def download(uri: str, folder: Path, patterns: Patterns) -> None:
-    """Gets what an image has in `/models`.
+    """Downloads an image's `/models`.
 
-    KSERVE_OCI_DOCKER_CONFIG names Docker's `config.json` with credentials, KSERVE_OCI_INSECURE_REGISTRY allows plain
-    HTTP, and CA_BUNDLE_VOLUME_MOUNT_POINT is the folder of a `cabundle.crt` to trust as well.
+    KSERVE_OCI_DOCKER_CONFIG is the path of Docker's `config.json` with credentials, KSERVE_OCI_INSECURE_REGISTRY allows
+    plain HTTP, and CA_BUNDLE_VOLUME_MOUNT_POINT is the folder of an additional `cabundle.crt`.
 
     Raises:
-        RuntimeError: the registry does not give it, or it has no models.
+        RuntimeError: the download failed, or the image has no models.
     """
     del patterns
     host, _, image = uri.removeprefix("oci://").partition("/")
@@ -64,18 +64,18 @@ def _for_this_machine(registry: Registry, uri: str, reference: str) -> dict[str,
 def _unpack(registry: Registry, uri: str, manifest: dict[str, Any], folder: Path) -> None:
     seen: set[str] = set()
     layers = [layer for layer in manifest.get("layers", []) if ".tar" in layer.get("mediaType", "")]
-    # By what comes: the sizes in a manifest are anybody's.
+    # Counts received bytes: the sizes in a manifest are unverified.
     bounds = Bounds()
     for layer in layers:
         kind = _KINDS.get(layer["mediaType"])
         if kind is None:
-            raise RuntimeError(f"an OCI layer is {layer['mediaType']!r}, which is not read, expected tar or gzip")
+            raise RuntimeError(f"OCI layer: got {layer['mediaType']!r}, expected tar or gzip")
         with registry.blob(layer["digest"]) as blob:
             unpack_layer(blob, kind, folder, bounds, lambda name: _below_models(name, seen))
             blob.finish()
     if not any(folder.iterdir()):
         there = ", ".join(sorted(seen)[:10]) or "nothing"
-        raise RuntimeError(f"OCI image at {uri} has no /models/ directory, but at its top: {there}")
+        raise RuntimeError(f"OCI image at {uri} has no /models/ directory; its top-level entries: {there}")
 
 
 def _below_models(name: str, seen: set[str]) -> str | None:

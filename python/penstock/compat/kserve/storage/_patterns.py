@@ -1,4 +1,4 @@
-"""Which files of a source are wanted."""
+"""File patterns of downloads."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ __all__ = ["Patterns"]
 
 @dataclass(frozen=True)
 class Patterns:
-    """Patterns of paths below the source, in the language of `fnmatch`; none is all."""
+    """Patterns of paths below the source, for `fnmatch`; an empty tuple selects all."""
 
     allowed: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
 
     @staticmethod
     def of(allowed: Sequence[str] | None, ignored: Sequence[str] | None) -> Patterns:
-        """Those that are given, else those of the environment."""
+        """Returns the given patterns, else those of the environment."""
         patterns = Patterns(
             _of_environment("STORAGE_ALLOW_PATTERNS") if allowed is None else tuple(allowed),
             _of_environment("STORAGE_IGNORE_PATTERNS") if ignored is None else tuple(ignored),
@@ -32,19 +32,19 @@ class Patterns:
                 logger.info("%s patterns: %s", name, list(some))
         return patterns
 
-    def want(self, path: str) -> bool:
-        """Whether the file at a path below the source is wanted."""
+    def selects(self, path: str) -> bool:
+        """Returns whether a file below the source is selected."""
         if self.allowed and not any(fnmatch.fnmatch(path, pattern) for pattern in self.allowed):
             return False
         return not any(fnmatch.fnmatch(path, pattern) for pattern in self.ignored)
 
 
 def _of_environment(name: str) -> tuple[str, ...]:
-    """A JSON list, or texts with commas between."""
-    said = os.environ.get(name, "").strip()
+    """Returns a variable's JSON list or comma-separated list."""
+    text_value = os.environ.get(name, "").strip()
     try:
-        given = json.loads(said)
+        given = json.loads(text_value)
     except ValueError:
-        given = said.split(",")
+        given = text_value.split(",")
     texts = [str(one).strip() for one in (given if isinstance(given, list) else [given])]
     return tuple(text for text in texts if text)

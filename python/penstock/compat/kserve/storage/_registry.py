@@ -1,4 +1,4 @@
-"""A registry of container images, as far as manifests and blobs are read (the OCI distribution specification)."""
+"""Client of an image registry: manifests and blobs (OCI distribution specification)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TIMEOUT = 60.0
 
 
 class Registry:
-    """One repository of images.
+    """A repository of images.
 
     Args:
         host: The registry's host and port.
@@ -42,9 +42,9 @@ class Registry:
     def __init__(self, host: str, repository: str) -> None:
         scheme = "http" if flag("KSERVE_OCI_INSECURE_REGISTRY") else "https"
         self._host, self._repository = host, repository
-        # What Docker's hub is called is not where it is.
-        place = "registry-1.docker.io" if host == "docker.io" else host
-        self._url = f"{scheme}://{place}/v2/{repository}"
+        # Docker Hub's registry has another host.
+        api_host = "registry-1.docker.io" if host == "docker.io" else host
+        self._url = f"{scheme}://{api_host}/v2/{repository}"
         self._authorization: str | None = None
         context = ssl.create_default_context()
         folder = os.environ.get("CA_BUNDLE_VOLUME_MOUNT_POINT")
@@ -54,10 +54,10 @@ class Registry:
         self._bounds = Bounds(most=MOST_BYTES, what="the image")
 
     def manifest(self, reference: str) -> dict[str, Any]:
-        """The manifest, or the index of manifests, of a tag or a digest.
+        """Returns the manifest, or the index of manifests, of a tag or a digest.
 
         Raises:
-            RuntimeError: the registry does not give it.
+            RuntimeError: the request failed.
         """
         with self._get(f"{self._url}/manifests/{reference}", {"Accept": ", ".join(_ACCEPTED)}) as answer:
             body = answer.read(_MOST)
@@ -70,20 +70,20 @@ class Registry:
         return manifest
 
     def blob(self, digest: str) -> Blob:
-        """A blob, to be read.
+        """Returns a blob for reading.
 
         Raises:
-            RuntimeError: the registry does not give it.
+            RuntimeError: the request failed.
         """
         return Blob(self._get(f"{self._url}/blobs/{digest}", {}), digest, self._bounds)
 
     def _get(self, url: str, headers: dict[str, str]) -> Any:
-        said = {"Authorization": self._authorization} if self._authorization else {}
+        authorization = {"Authorization": self._authorization} if self._authorization else {}
         try:
-            return opened(urllib.request.Request(url, headers={**headers, **said}), _TIMEOUT, self._https)  # noqa: S310
+            return opened(urllib.request.Request(url, headers={**headers, **authorization}), _TIMEOUT, self._https)  # noqa: S310
         except urllib.error.HTTPError as error:
             challenge = error.headers.get("WWW-Authenticate", "")
-            if error.code == 401 and self._authorization is None and (answer := self._answer(challenge)):
+            if error.code == 401 and self._authorization is None and (answer := self._authorize(challenge)):
                 self._authorization = answer
                 return self._get(url, headers)
             raise self._refusal(error.code) from None
@@ -100,21 +100,21 @@ class Registry:
             return RuntimeError(f"OCI resource '{image}' not found.")
         return RuntimeError(f"the OCI registry of '{image}' answered with status {status}")
 
-    def _answer(self, challenge: str) -> str | None:
-        """What to authenticate with, for what the registry demands."""
+    def _authorize(self, challenge: str) -> str | None:
+        """Returns the authorization for the registry's challenge."""
         scheme, _, rest = challenge.partition(" ")
         basic = self._basic()
         if scheme.lower() == "basic":
             return basic
         demands = dict(re.findall(r'(\w+)="([^"]*)"', rest))
         realm = demands.pop("realm", "")
-        # A registry that is asked over TLS may not have credentials sent without it.
+        # Credentials of a registry over TLS must not be sent without TLS.
         if scheme.lower() != "bearer" or urlsplit(realm).scheme not in ("https", urlsplit(self._url).scheme):
             return None
-        asked = urlencode({name: demands[name] for name in ("service", "scope") if name in demands})
+        query = urlencode({name: demands[name] for name in ("service", "scope") if name in demands})
         headers = {"Authorization": basic} if basic else {}
         try:
-            request = urllib.request.Request(f"{realm}?{asked}", headers=headers)  # noqa: S310 - the scheme is checked
+            request = urllib.request.Request(f"{realm}?{query}", headers=headers)  # noqa: S310 - the scheme is checked
             with opened(request, _TIMEOUT, self._https) as given:
                 token = json.loads(given.read(_MOST))
         except urllib.error.HTTPError as error:
@@ -122,7 +122,7 @@ class Registry:
         return f"Bearer {token.get('token') or token.get('access_token')}"
 
     def _basic(self) -> str | None:
-        """Docker's credentials for this registry, if there are any: public images need none."""
+        """Returns Docker's credentials for this registry, if any: public images need none."""
         file = Path(os.environ.get("KSERVE_OCI_DOCKER_CONFIG", "/mnt/oci-fetch-auth/config.json"))
         try:
             known = json.loads(file.read_text())["auths"]
@@ -136,28 +136,28 @@ class Registry:
 
 
 class Blob:
-    """A blob that is read from a registry, and is what its digest says."""
+    """A blob of a registry, verified against its digest."""
 
-    def __init__(self, answer: Any, digest: str, bounds: Bounds) -> None:
-        self._answer, self._digest, self._bounds = answer, digest, bounds
+    def __init__(self, response: Any, digest: str, bounds: Bounds) -> None:
+        self._response, self._digest, self._bounds = response, digest, bounds
         self._hash = hashlib.sha256()
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes.
+        """Returns the next bytes.
 
         Raises:
-            RuntimeError: there are more than there may be.
+            RuntimeError: the blob exceeds the limit.
         """
-        piece: bytes = self._answer.read(size)
-        self._bounds.content(len(piece))
-        self._hash.update(piece)
-        return piece
+        chunk: bytes = self._response.read(size)
+        self._bounds.content(len(chunk))
+        self._hash.update(chunk)
+        return chunk
 
     def finish(self) -> None:
-        """Reads what is left of it.
+        """Reads the rest.
 
         Raises:
-            RuntimeError: it is not what its digest says.
+            RuntimeError: the digest differs.
         """
         while self.read(1 << 20):
             pass
@@ -167,10 +167,10 @@ class Blob:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._answer.close()
+        self._response.close()
 
 
 def _check(digest: str, found: str) -> None:
     algorithm, _, expected = digest.partition(":")
     if algorithm != "sha256" or expected != found:
-        raise RuntimeError(f"the registry gave something else than {digest}: sha256:{found}")
+        raise RuntimeError(f"the registry returned sha256:{found}, expected {digest}")

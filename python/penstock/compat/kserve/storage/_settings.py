@@ -1,4 +1,4 @@
-"""The environment variables that KServe's controller sets for a download."""
+"""Environment variables that KServe's controller sets for a download."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 __all__ = ["MOST_BYTES", "apply", "flag", "hadoop"]
 
 MOST_BYTES = 1 << 40
-"""Bytes that one source may have where PENSTOCK_STORAGE_MAX_BYTES does not say."""
+"""The default of PENSTOCK_STORAGE_MAX_BYTES: the most bytes of a source."""
 
 _OF_S3 = {
     "endpoint_url": "AWS_ENDPOINT_URL",
@@ -29,10 +29,10 @@ _HADOOP = ("HDFS_NAMENODE", "USER_PROXY", "HDFS_ROOTPATH", *_FILES, "TLS_SKIP_VE
 
 
 def apply() -> None:
-    """Sets the variables of S3 and HDFS from STORAGE_CONFIG, over which STORAGE_OVERRIDE_CONFIG goes.
+    """Sets the variables of S3 and HDFS from STORAGE_CONFIG and STORAGE_OVERRIDE_CONFIG, of which the latter wins.
 
     Raises:
-        RuntimeError: one of them is no JSON object.
+        RuntimeError: one of them is not a JSON object.
     """
     config = {**_object("STORAGE_CONFIG"), **_object("STORAGE_OVERRIDE_CONFIG")}
     if config.get("type") == "s3":
@@ -49,16 +49,16 @@ def apply() -> None:
 
 
 def flag(name: str, default: bool = False) -> bool:
-    """Whether a variable says yes."""
-    said = os.environ.get(name, "").strip().lower()
-    return said in ("1", "true", "yes") if said else default
+    """Returns whether a variable is "1", "true" or "yes"."""
+    word = os.environ.get(name, "").strip().lower()
+    return word in ("1", "true", "yes") if word else default
 
 
 def hadoop() -> dict[str, str]:
-    """What the folder of HDFS's secrets says; of keys and certificates their paths.
+    """Returns the content of HDFS's secret folder; for keys and certificates their paths.
 
     Raises:
-        RuntimeError: there is no such folder.
+        RuntimeError: the folder does not exist.
     """
     folder = Path(os.environ.get("HDFS_SECRET_DIR") or _SECRETS)
     if not folder.is_dir():

@@ -1,4 +1,4 @@
-"""From a URI and KServe's environment variables to a store, as fsspec names it and its options."""
+"""Stores: fsspec's protocol and options from a URI and KServe's environment variables."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ class Store:
     """A store, and the path in it."""
 
     name: str
-    """What messages call it."""
+    """The name in messages."""
     protocol: str
-    """What fsspec calls it."""
+    """The name in fsspec."""
     package: str
-    """What must be installed beside fsspec."""
+    """The package that fsspec needs."""
     path: str
     resource: str
     """The bucket, container or server, for messages."""
     options: dict[str, Any]
     concurrency: int = 4
     headers: dict[str, str] = field(default_factory=dict)
-    """HDFS only: of every request."""
+    """HDFS only: headers of every request."""
 
 
 def of(uri: str) -> Store:
-    """The store of a URI.
+    """Returns the store of a URI.
 
     Raises:
-        RuntimeError: the environment or the URI says what cannot be.
+        RuntimeError: the environment or the URI is invalid.
     """
     scheme = urlsplit(uri).scheme
     if scheme == "s3":
@@ -54,7 +54,7 @@ def _s3(uri: str) -> Store:
     environment = os.environ.get
     endpoint, region = environment("AWS_ENDPOINT_URL"), environment("AWS_DEFAULT_REGION")
     style: dict[str, Any] = {}
-    # The old global endpoint answers for other regions only if the bucket is in the host's name.
+    # The old global endpoint serves other regions only if the bucket is in the host's name.
     if flag("S3_USER_VIRTUAL_BUCKET") or (
         endpoint == "https://s3.amazonaws.com" and region not in (None, "", "us-east-1")
     ):
@@ -76,7 +76,7 @@ def _s3(uri: str) -> Store:
         "anon": flag("awsAnonymousCredential"),
         "client_kwargs": client,
         "config_kwargs": config,
-        # A model may have changed since the last time.
+        # Without caches: a model may have changed since the last download.
         "use_listings_cache": False,
         "skip_instance_cache": True,
     }
@@ -104,7 +104,7 @@ def _azure(uri: str) -> Store:
         account = host.partition(".")[0] if container else os.environ.get("AZURE_STORAGE_ACCOUNT", "")
         container, path = container or host, parts.path.lstrip("/")
     if not account or not container:
-        raise RuntimeError(f"{parts.scheme}://{parts.netloc} names no account or no container of Azure")
+        raise RuntimeError(f"{parts.scheme}://{parts.netloc} has no Azure account or container")
     options: dict[str, Any] = {"account_name": account}
     environment = {name: os.environ.get(f"AZ_{name}") or os.environ.get(f"AZURE_{name}") for name in _PRINCIPAL}
     key = os.environ.get("AZURE_STORAGE_ACCESS_KEY")
@@ -129,7 +129,7 @@ def _hdfs(uri: str) -> Store:
     secrets = hadoop()
     server = urlsplit(secrets.get("HDFS_NAMENODE", ""))
     if not server.hostname:
-        raise RuntimeError("HDFS_NAMENODE is not the URL of a server of HDFS, as http://namenode:9870")
+        raise RuntimeError("HDFS_NAMENODE is not an HDFS URL such as http://namenode:9870")
     below = re.sub(r"^(web)?hdfs://", "", uri)
     path = f"{secrets.get('HDFS_ROOTPATH', '').rstrip('/')}/{below.lstrip('/')}"
     options: dict[str, Any] = {
@@ -141,7 +141,7 @@ def _hdfs(uri: str) -> Store:
     if secrets.get("KERBEROS_PRINCIPAL"):
         options["kerb_kwargs"] = {"principal": secrets["KERBEROS_PRINCIPAL"]}
         if secrets.get("KERBEROS_KEYTAB"):
-            # Where Kerberos's own library looks for keys when it needs a ticket.
+            # The variable in which Kerberos's library finds the keys for a ticket.
             os.environ["KRB5_CLIENT_KTNAME"] = secrets["KERBEROS_KEYTAB"]
     if secrets.get("USER_PROXY"):
         options["proxy_to"] = secrets["USER_PROXY"]
@@ -156,7 +156,7 @@ def _hdfs(uri: str) -> Store:
 
 
 def _number(name: str, default: int) -> int:
-    said = os.environ.get(name, "")
-    if said and not said.isdecimal():
-        raise RuntimeError(f"{name} is {said!r}, expected a number")
-    return int(said) if said else default
+    text = os.environ.get(name, "")
+    if text and not text.isdecimal():
+        raise RuntimeError(f"{name} is {text!r}, expected a number")
+    return int(text) if text else default

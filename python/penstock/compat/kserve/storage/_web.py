@@ -1,4 +1,4 @@
-"""Files of web servers."""
+"""Files of HTTP servers."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _REFUSALS = {
 
 
 def download(uri: str, folder: Path, patterns: Patterns) -> None:
-    """Gets one file, and unpacks it if its name is that of an archive.
+    """Downloads a file, and unpacks it if its name is an archive's.
 
     The environment variable `HOST-headers` has headers for a host, as a JSON object.
 
     Raises:
-        RuntimeError: the URI names no file, or the server does not give it.
+        RuntimeError: the URI has no file name, or the download failed.
     """
     del patterns
     parts = urlsplit(uri)
@@ -45,23 +45,23 @@ def download(uri: str, folder: Path, patterns: Patterns) -> None:
     if not name:
         raise RuntimeError(f"No filename contained in URI: {shown}")
     path = checked(name)
-    with staged(folder) as staging, _opened(uri, shown, parts.hostname or "") as answer:
-        _refuse_pages(answer, shown)
-        place, bounds = staging / path.name, Bounds(most=MOST_BYTES, what="the source")
-        if place.suffix == ".gz" and not is_archive(place.name):
-            unpack_file(Counted(answer, bounds.content), place.with_suffix(""))
-            check_whole(answer)
+    with staged(folder) as staging, _opened(uri, shown, parts.hostname or "") as response:
+        _refuse_pages(response, shown)
+        target, bounds = staging / path.name, Bounds(most=MOST_BYTES, what="the source")
+        if target.suffix == ".gz" and not is_archive(target.name):
+            unpack_file(Counted(response, bounds.content), target.with_suffix(""))
+            check_whole(response)
             return
-        saved(answer, place, bounds)
-        if is_archive(place.name):
-            unpack(place, staging)
+        saved(response, target, bounds)
+        if is_archive(target.name):
+            unpack(target, staging)
 
 
 def _opened(uri: str, shown: str, host: str) -> Any:
     try:
         headers = json.loads(os.environ.get(f"{host}-headers") or "{}")
     except ValueError as error:
-        raise RuntimeError(f"the environment's {host}-headers is not JSON: {error}") from None
+        raise RuntimeError(f"the environment variable {host}-headers is not JSON: {error}") from None
     request = urllib.request.Request(uri, headers=headers)  # noqa: S310 - http or https only
     try:
         return opened(request, _TIMEOUT)
@@ -72,7 +72,7 @@ def _opened(uri: str, shown: str, host: str) -> Any:
         raise RuntimeError(f"Failed to connect to HTTP endpoint '{host}'. ({error})") from None
 
 
-def _refuse_pages(answer: Any, shown: str) -> None:
-    """A page of a login or an error with status 200 is no model."""
-    if answer.headers.get_content_type() == "text/html":
+def _refuse_pages(response: Any, shown: str) -> None:
+    """Refuses HTML: a login or error page with status 200 is not a model."""
+    if response.headers.get_content_type() == "text/html":
         raise RuntimeError(f"URI: {shown} answered with a page ('Content-Type': 'text/html'), not with a file")

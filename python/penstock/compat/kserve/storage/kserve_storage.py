@@ -1,4 +1,4 @@
-"""`storage.Storage`, where `kserve_storage` has it."""
+"""`storage.Storage`, as `kserve_storage` exports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Storage`: which source a URI names, and its download."""
+"""`Storage`: downloads by URI."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SOURCES: tuple[tuple[str, Source], ...] = (
 
 
 class Storage:
-    """Gets models' files."""
+    """Downloads models' files."""
 
     @staticmethod
     def download(
@@ -41,26 +41,26 @@ class Storage:
         allow_patterns: Sequence[str] | None = None,
         ignore_patterns: Sequence[str] | None = None,
     ) -> str:
-        """Gets what a URI names into a folder.
+        """Downloads a URI into a folder.
 
-        An archive (zip, tar, tar.gz and the like) that is all there is to get is unpacked, and then deleted. What is
-        in it may not lead out of the folder, be a device, or be unreasonably much: see `PENSTOCK_STORAGE_MAX_BYTES`
-        and `PENSTOCK_STORAGE_MAX_FILES`. Of a source that fails nothing is left.
+        A single archive (zip, tar, tar.gz and the like) is unpacked and then deleted. Its members
+        must not lead out of the folder, be devices, or exceed `PENSTOCK_STORAGE_MAX_BYTES`
+        and `PENSTOCK_STORAGE_MAX_FILES`. A failed download leaves no files.
 
         Args:
             uri: A local path or `file://` (linked, not copied); `http(s)://`; `s3://`, `gs://`, `abfs://`, an Azure
                 blob's https URL, `hdfs://` or `webhdfs://` (with the extra `penstock[storage]`);
                 `https://...git`; `oci://registry/image`; `hf://owner/model[:revision]` and
                 `modelscope://owner/model[:revision]` (with their own packages).
-            out_dir: The folder; by default a new one, and of a local path that path itself.
-            allow_patterns: Which files are wanted, as `*.json`; by default what STORAGE_ALLOW_PATTERNS says.
-            ignore_patterns: Which are not; by default what STORAGE_IGNORE_PATTERNS says.
+            out_dir: The folder; by default a new one, and for a local path that path itself.
+            allow_patterns: Selected files, as `*.json`; default: STORAGE_ALLOW_PATTERNS.
+            ignore_patterns: Excluded files; default: STORAGE_IGNORE_PATTERNS.
 
         Returns:
             The folder.
 
         Raises:
-            RuntimeError: it cannot be had; the message says why.
+            RuntimeError: the download failed; the message says why.
             ImportError: a package is missing; the message names it.
 
         Example:
@@ -88,13 +88,13 @@ class Storage:
         allow_patterns: Sequence[str] | None = None,
         ignore_patterns: Sequence[str] | None = None,
     ) -> list[str]:
-        """Gets several URIs, each into a folder of its own.
+        """Downloads several URIs, each into its own folder.
 
         Raises:
-            ValueError: there are not as many folders as URIs.
+            ValueError: the numbers of folders and URIs differ.
         """
         if len(source_uris) != len(out_dirs):
-            raise ValueError(f"there are {len(source_uris)} URIs and {len(out_dirs)} folders, expected as many")
+            raise ValueError(f"out_dirs: got {len(out_dirs)} folders, expected {len(source_uris)}, one per URI")
         pairs = zip(source_uris, out_dirs, strict=True)
         return [Storage.download(uri, folder, allow_patterns, ignore_patterns) for uri, folder in pairs]
 
@@ -109,12 +109,12 @@ def _from_elsewhere(uri: str, out_dir: str | None, patterns: Patterns) -> str:
         )
     folder = tempfile.mkdtemp() if out_dir is None else out_dir
     os.makedirs(folder, exist_ok=True)
-    # Somebody else puts models into the mounted folder.
+    # The mounted folder is filled from outside.
     if found is not None and not mounted:
         found(uri, Path(folder), patterns)
     return folder
 
 
 def _without_secrets(uri: str) -> str:
-    """The URI for logs and messages: without passwords, and without queries, which may hold signatures."""
+    """Returns the URI for logs and messages: without passwords, and without queries, which may hold signatures."""
     return re.sub(r"//[^/@]*@", "//", uri.partition("?")[0])

@@ -1,4 +1,4 @@
-"""KServe's helpers. `from penstock.compat.kserve import utils` is this package; it has what `utils.utils` has."""
+"""KServe's helpers; `from penstock.compat.kserve import utils` has the names of `utils.utils`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def __getattr__(name: str) -> Any:
-    # Loaded at first use, for it uses the tensor types, which use this package.
+    # Loaded on first use: it uses the tensor types, which use this package.
     if not name.startswith("__"):
         module = importlib.import_module("penstock.compat.kserve.utils.utils")
         if hasattr(module, name):

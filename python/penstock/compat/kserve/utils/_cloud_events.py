@@ -1,4 +1,4 @@
-"""Answers as CloudEvents, as far as KServe makes any; no package is needed."""
+"""CloudEvents of KServe's helpers, without a package."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import numpy as np
 
 __all__ = ["create_response_cloudevent", "is_structured_cloudevent"]
 
-_NEEDED = ("time", "type", "source", "id", "specversion", "data")
+_REQUIRED = ("time", "type", "source", "id", "specversion", "data")
 _KNOWN = ("specversion", "id", "source", "type", "datacontenttype", "dataschema", "subject", "time")
 
 
 def is_structured_cloudevent(body: Any) -> bool:
-    """Whether a JSON body looks like an event with everything in it."""
-    return all(name in body for name in _NEEDED)
+    """Returns whether a JSON body has all members of a structured event."""
+    return all(name in body for name in _REQUIRED)
 
 
 def create_response_cloudevent(
     model_name: str, response: Any, req_attributes: Mapping[str, Any], binary_event: bool = False
 ) -> tuple[dict[str, str], Any]:
-    """A model's answer as an event. Its id and time are new.
+    """Returns headers and body of a model's response as an event with a new id and time.
 
-    CE_TYPE and CE_SOURCE in the environment say its type and source; with CE_MERGE=true it has the other attributes of
-    the request's event as well.
+    CE_TYPE and CE_SOURCE in the environment set its type and source; with CE_MERGE=true it has the other attributes
+    of the request's event as well.
 
     Args:
-        model_name: The model that answers; a part of the source, if the environment does not say one.
-        response: The answer: what JSON can hold, or bytes.
-        req_attributes: Of the request's event.
-        binary_event: Whether attributes are headers and the answer is the body; else all is in the body.
+        model_name: The model's name, part of the default source.
+        response: The data: a JSON value, or bytes.
+        req_attributes: The attributes of the request's event.
+        binary_event: Whether attributes are headers and the data is the body; else all is in the body.
 
     Returns:
         The headers and the body.
@@ -72,4 +72,4 @@ def _json(value: Any) -> bytes:
 def _plain(value: Any) -> Any:
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
-    raise TypeError(f"an answer of {type(value).__name__} cannot be JSON")
+    raise TypeError(f"a response of type {type(value).__name__} cannot be written as JSON")

@@ -1,4 +1,4 @@
-"""pandas' DataFrames, for scripts that have pandas."""
+"""pandas DataFrames, for scripts that use pandas."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["frame", "is_frame", "pandas"]
 
 
 def pandas() -> Any:
-    """The package.
+    """Returns the package.
 
     Raises:
-        ImportError: it is not installed.
+        ImportError: pandas is not installed.
     """
     try:
         import pandas
@@ -26,7 +26,7 @@ def pandas() -> Any:
 
 
 def is_frame(value: Any) -> bool:
-    """Whether it is a DataFrame. Asked without importing pandas, for who has one has imported it."""
+    """Returns whether a value is a DataFrame, without importing pandas."""
     return (
         not isinstance(value, (np.ndarray, list))
         and type(value).__module__.partition(".")[0] == "pandas"
@@ -35,13 +35,13 @@ def is_frame(value: Any) -> bool:
 
 
 def frame(tensors: Iterable[Any]) -> Any:
-    """Tensors as columns, by their names; BYTES are text. A tensor of several columns numbers them in their names."""
+    """Returns tensors as columns by name; BYTES are text. The columns of a 2-D tensor are numbered."""
     pd = pandas()
     return pd.concat([_columns(pd, tensor) for tensor in tensors], axis=1)
 
 
 def _columns(pd: Any, tensor: Any) -> Any:
-    # Of lists, as in KServe: pandas finds the columns' types by itself.
+    # From lists, as in KServe: pandas infers the columns' types.
     values, shape = leaves(listed(tensor)), tensor.shape
     if tensor.datatype == "BYTES":
         values = [value.decode() if isinstance(value, bytes) else value for value in values]

@@ -18,21 +18,21 @@ __all__ = ["get_predict_input", "get_predict_response"]
 
 
 def get_predict_input(payload: dict[str, Any] | InferRequest, columns: list[Any] | None = None) -> Any:
-    """What a model computes with.
+    """Returns a model's input.
 
     Args:
-        payload: Of V1 or V2.
-        columns: The columns of DataFrames, and their order.
+        payload: A V1 or V2 request.
+        columns: Columns of DataFrames, in order.
 
     Returns:
-        Of V1: an array of the rows; the list itself, if they are texts; a DataFrame, if they are dicts. Of V2: a
-        DataFrame of all inputs, if the parameter `content_type` is `pd`; else the first input, as a list if it is text,
-        as an array if not.
+        V1: an array of the rows; the list itself if they are text; a DataFrame if they are dicts. V2: a DataFrame of
+        all inputs, if the parameter `content_type` is `pd`; else the first input, as a list if it is text,
+        else as an array.
 
     Raises:
-        InvalidInput: it is neither.
-        ImportError: a DataFrame is wanted, and pandas is not installed.
-        KeyError: a payload of V1 has no rows.
+        InvalidInput: the payload is neither.
+        ImportError: a DataFrame is required, and pandas is not installed.
+        KeyError: a V1 payload has no rows.
     """
     if isinstance(payload, dict):
         return _rows(payload["inputs"] if "inputs" in payload else payload["instances"], columns)
@@ -59,7 +59,7 @@ def _rows(rows: Any, columns: list[Any] | None) -> Any:
 
 
 def _table(row: Any) -> Any:
-    """What makes a table of a row: a dict of plain values is one line of it."""
+    """Returns the argument of `DataFrame` for a row: a dict of plain values is one line."""
     plain = isinstance(row, dict) and not any(isinstance(value, (dict, list, tuple)) for value in row.values())
     return [row] if plain else row
 
@@ -67,20 +67,20 @@ def _table(row: Any) -> Any:
 def get_predict_response(
     payload: dict[str, Any] | InferRequest, result: Any, model_name: str
 ) -> dict[str, Any] | InferResponse:
-    """What a model answers.
+    """Returns a model's response.
 
     Args:
-        payload: What it was asked with; the answer is of the same protocol.
-        result: What it has computed: an array, a list or a DataFrame.
-        model_name: Its name.
+        payload: The request; the response has the same protocol.
+        result: The model's result: an array, a list or a DataFrame.
+        model_name: The model's name.
 
     Returns:
-        Of V1: `predictions`, of a DataFrame a dict for each row. Of V2: an output for each column of a DataFrame, or
+        V1: `predictions`, a dict per row of a DataFrame. V2: an output per column of a DataFrame, or
         else one output named `output-0`.
 
     Raises:
-        InvalidInput: the payload is of neither.
-        InferenceError: the result is of a type that the protocol has not.
+        InvalidInput: the payload is of neither protocol.
+        InferenceError: the protocol cannot express the result's type.
     """
     if isinstance(payload, dict):
         return {"predictions": _predictions(result)}
@@ -114,9 +114,11 @@ def _only(result: Any) -> np.ndarray[Any, Any]:
 def _output(name: str, array: np.ndarray[Any, Any], binary: bool) -> InferOutput:
     datatype = from_np_dtype(array.dtype)
     if datatype is None or (array.dtype == object and array.ndim == 0):
-        raise InferenceError(f"output '{name}' is {array.dtype} of shape {array.shape}, which the protocol has not")
+        raise InferenceError(
+            f"output '{name}' is {array.dtype} of shape {array.shape}, which the protocol does not support"
+        )
     held = copied(array, datatype)
     if not binary:
-        # Bytes that are no text may be wanted raw; if not, who writes the JSON says so.
+        # Bytes that are not UTF-8 are valid as raw bytes; the JSON encoder refuses them otherwise.
         return InferOutput._holding(name, datatype, held, None, Shown.LIST)
     return InferOutput._holding(name, datatype, held, {"binary_data_size": byte_size(held, datatype)}, Shown.BINARY)

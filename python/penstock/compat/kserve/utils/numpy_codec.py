@@ -1,4 +1,4 @@
-"""The protocol's datatypes and numpy's."""
+"""Datatypes of the protocol and of numpy."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
 
 
 def to_np_dtype(dtype: str) -> type | None:
-    """The numpy type of a datatype, `np.float32` of "FP32"; None of an unknown one."""
+    """Returns the numpy type of a datatype, `np.float32` for "FP32"; None for an unknown one."""
     return _TYPES.get(dtype)
 
 
 def from_np_dtype(np_dtype: Any) -> str | None:
-    """The datatype of a numpy dtype. Objects, texts, bytes and times are "BYTES"; None of what has none."""
+    """Returns the datatype of a numpy dtype, or None. Objects, text, bytes and times are "BYTES"."""
     dtype = np_dtype if isinstance(np_dtype, np.dtype) else np.dtype(np_dtype)
     name = _NAMES.get(dtype)
     if name is not None:
         return name
     if dtype.kind in "SUM":
         return "BYTES"
-    # Bytes in the other order are the same numbers.
+    # Ignoring byte order: the numbers are the same.
     return _NAMES.get(dtype.newbyteorder("="))

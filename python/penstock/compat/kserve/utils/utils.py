@@ -1,4 +1,4 @@
-"""What scripts take from KServe's helpers."""
+"""KServe's helper functions."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ _FALSE = ("n", "no", "f", "false", "off", "0")
 
 
 def generate_uuid() -> str:
-    """A new random id."""
+    """Returns a random UUID."""
     return str(uuid.uuid4())
 
 
 def strtobool(val: str) -> bool:
-    """What a word of the command line or the environment says: y, yes, t, true, on, 1, or one of their opposites.
+    """Returns the truth value of a word: y, yes, t, true, on, 1, or one of their opposites.
 
     Raises:
-        ValueError: it is none of them.
+        ValueError: the word is neither.
     """
     word = val.lower()
     if word not in _TRUE + _FALSE:
@@ -53,12 +53,12 @@ def strtobool(val: str) -> bool:
 
 
 def is_v1(protocol: str | PredictorProtocol) -> bool:
-    """Whether it is the first protocol over HTTP."""
+    """Returns whether a protocol is V1 over HTTP."""
     return _is(protocol, PredictorProtocol.REST_V1)
 
 
 def is_v2(protocol: str | PredictorProtocol) -> bool:
-    """Whether it is the Open Inference Protocol over HTTP."""
+    """Returns whether a protocol is the Open Inference Protocol over HTTP."""
     return _is(protocol, PredictorProtocol.REST_V2)
 
 
@@ -67,7 +67,7 @@ def _is(protocol: Any, wanted: PredictorProtocol) -> bool:
 
 
 def to_headers(context: Any) -> dict[str, Any]:
-    """The metadata of a gRPC call, and what was set to be sent after the answer, as a dict."""
+    """Returns the metadata of a gRPC call, with its trailing metadata, as a dict."""
     pairs = [*(context.invocation_metadata() or ())]
     if hasattr(context, "trailing_metadata"):
         pairs += context.trailing_metadata() or ()
@@ -75,33 +75,33 @@ def to_headers(context: Any) -> dict[str, Any]:
 
 
 def cpu_count() -> int:
-    """The processors that this process may use: of the machine, of its affinity, and of its control group's quota."""
+    """Returns the CPUs of this process: of the machine, its affinity and its control group's quota."""
     return processors()
 
 
 def is_running_in_k8s() -> bool:
-    """Whether this is a container of a Kubernetes cluster."""
+    """Returns whether this process runs in a Kubernetes pod."""
     return _ACCOUNT.is_dir()
 
 
 def get_current_k8s_namespace() -> str:
-    """The namespace that this container is in."""
+    """Returns the pod's namespace."""
     with (_ACCOUNT / "serviceaccount" / "namespace").open(encoding="utf-8") as file:
         return file.readline()
 
 
 def get_default_target_namespace() -> str:
-    """The namespace that this container is in; `default` outside a cluster."""
+    """Returns the pod's namespace; `default` outside a cluster."""
     return get_current_k8s_namespace() if is_running_in_k8s() else "default"
 
 
 def get_isvc_namespace(inferenceservice: Any) -> str:
-    """The namespace of a resource, or the default one."""
+    """Returns the namespace of a resource, or the default one."""
     return _namespace(inferenceservice)
 
 
 def get_ig_namespace(inferencegraph: Any) -> str:
-    """The namespace of a resource, or the default one."""
+    """Returns the namespace of a resource, or the default one."""
     return _namespace(inferencegraph)
 
 

@@ -62,7 +62,7 @@ class Field:
     message: type[FieldMessage] | None = None
     """The class of values that are messages."""
     is_map: bool = False
-    """Whether the field maps text to those messages."""
+    """True for a map from text to those messages."""
     oneof: str | None = None
     """The oneof that the field belongs to."""
 
@@ -73,7 +73,7 @@ class Field:
 
     @property
     def plain(self) -> bool:
-        """Whether the field is a single value that is not a message."""
+        """True for a single value that is not a message."""
         return not self.repeated and self.kind is not Kind.MESSAGE
 
 

@@ -43,18 +43,18 @@ class Message:
         if isinstance(value, dict):
             return cls(**value)
         if not isinstance(value, Message) and not hasattr(value, "SerializeToString"):
-            raise TypeError(f"a {cls.__name__} is wanted, not {type(value).__name__}")
+            raise TypeError(f"got {type(value).__name__}, expected {cls.__name__}")
         if isinstance(value, Message) and not isinstance(value, cls):
-            raise TypeError(f"a {cls.__name__} is wanted, not a {type(value).__name__}")
+            raise TypeError(f"got {type(value).__name__}, expected {cls.__name__}")
         return cls.FromString(value.SerializeToString())
 
     def _put(self, field: Field, value: Any) -> None:
         if field.plain:
             setattr(self, field.name, value)
         else:
-            made = self.__dict__[field.name] = self._made(field, value)
+            value = self.__dict__[field.name] = self._made(field, value)
             if not field.repeated:
-                made.SetInParent()
+                value.SetInParent()
 
     def _made(self, field: Field, value: Any) -> Any:
         if field.is_map:
@@ -70,8 +70,8 @@ class Message:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
         if field.plain:
             return field.default
-        made = self.__dict__[name] = self._made(field, {} if field.is_map or not field.repeated else ())
-        return made
+        value = self.__dict__[name] = self._made(field, {} if field.is_map or not field.repeated else ())
+        return value
 
     def __setattr__(self, name: str, value: Any) -> None:
         field = self._by_name.get(name)

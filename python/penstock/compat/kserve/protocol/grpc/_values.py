@@ -51,7 +51,7 @@ def _text(value: Any) -> str:
     if isinstance(value, bytes):
         return value.decode()
     if not isinstance(value, str):
-        raise TypeError(f"bad argument type for built-in operation: text is wanted, not {type(value).__name__}")
+        raise TypeError(f"bad argument type for built-in operation: got {type(value).__name__}, expected text")
     return value
 
 

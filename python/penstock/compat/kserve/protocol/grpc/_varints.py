@@ -53,7 +53,7 @@ def decoded(data: Any) -> np.ndarray[Any, Any]:
     groups = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(groups < 0x80)
     if groups.size and (not ends.size or ends[-1] != groups.size - 1):
-        raise ValueError("the last number is cut off")
+        raise ValueError("the last number is truncated")
     starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else ends
     lengths = ends - starts + 1
     if lengths.size and lengths.max() > _LONGEST:

@@ -98,7 +98,7 @@ def read(message: FieldMessage, data: bytes, depth: int = 0) -> None:
 
 def _read(message: FieldMessage, data: memoryview, depth: int) -> None:
     if depth > _DEPTH:
-        raise DecodeError(f"there are messages in messages more than {_DEPTH} deep")
+        raise DecodeError(f"messages are nested more than {_DEPTH} deep")
     fields = {field.number: field for field in message.FIELDS}
     at = 0
     while at < len(data):
@@ -114,7 +114,7 @@ def _tag(data: memoryview, at: int) -> tuple[int, int, int]:
     """Returns number and wire type of the field at `at`, and the position of its value."""
     tag, at = _number(data, at)
     if not 0 < tag >> 3 < 2**29:
-        raise ValueError(f"there is no field {tag >> 3}")
+        raise ValueError(f"invalid field number {tag >> 3}")
     return tag >> 3, tag & 7, at
 
 
@@ -136,20 +136,20 @@ def _value(data: memoryview, at: int, wire: int, field: int) -> tuple[Any, int]:
     elif wire in (_FIXED64, _FIXED32):
         length = 8 if wire == _FIXED64 else 4
     else:
-        raise ValueError(f"there is no wire type {wire}")
+        raise ValueError(f"unknown wire type {wire}")
     if at + length > len(data):
-        raise ValueError(f"a value of {length} bytes begins {len(data) - at} bytes before the end")
+        raise ValueError(f"a value of {length} bytes is truncated to {len(data) - at}")
     return data[at : at + length], at + length
 
 
 def _end_of_group(data: memoryview, at: int, group: int, depth: int = 0) -> int:
     if depth > _DEPTH:
-        raise ValueError(f"there are groups in groups more than {_DEPTH} deep")
+        raise ValueError(f"groups are nested more than {_DEPTH} deep")
     while True:
         name, wire, at = _tag(data, at)
         if wire == _END:
             if name != group:
-                raise ValueError("a group ends that has not begun")
+                raise ValueError("unexpected end of a group")
             return at
         if wire == _GROUP:
             at = _end_of_group(data, at, name, depth + 1)

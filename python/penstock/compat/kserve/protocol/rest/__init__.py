@@ -1,1 +1,1 @@
-"""What travels over HTTP."""
+"""HTTP bodies and routes."""

@@ -35,7 +35,7 @@ class Body:
             if not str(field.type).startswith("list") or (given is None and field.default is None):
                 continue
             if not isinstance(given, list):
-                raise ValueError(f"{type(self).__name__}: {field.name} is no list but {type(given).__name__}")
+                raise ValueError(f"{type(self).__name__}.{field.name}: got {type(given).__name__}, expected a list")
             if kind is not None:
                 setattr(self, field.name, [kind.model_validate(one) for one in given])
 
@@ -49,7 +49,7 @@ class Body:
         if isinstance(obj, cls):
             return obj
         if not isinstance(obj, dict):
-            raise ValueError(f"{cls.__name__}: an object is wanted, not {type(obj).__name__}")
+            raise ValueError(f"{cls.__name__}: got {type(obj).__name__}, expected an object")
         known = fields(cls)  # type: ignore[arg-type] # each that derives is a dataclass
         missing = [one.name for one in known if one.name not in obj and one.default is dataclasses.MISSING]
         if missing:

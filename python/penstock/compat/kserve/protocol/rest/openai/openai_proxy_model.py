@@ -127,7 +127,7 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
         try:
             response = await client.send(client.build_request("GET", self._health_endpoint))
         except Exception as raised:
-            logger.warning("The predictor of model %s cannot be asked whether it is ready: %s", self.name, raised)
+            logger.warning("The readiness check of the predictor of model %s failed: %s", self.name, raised)
             return False
         return bool(response.status_code == 200)
 
