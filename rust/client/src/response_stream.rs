@@ -104,7 +104,7 @@ fn read_event(event: &[u8]) -> Result<ClientResponse> {
             // The status was sent with the head: later errors are events.
             let said = serde_json::from_slice::<serde_json::Value>(event).ok();
             if said.is_some_and(|said| said.get("outputs").is_none() && said.get("error").is_some()) {
-                let error = Error::new(Kind::Handler, error::said(event));
+                let error = Error::new(Kind::Handler, error::message_of(event));
                 return Err(Failure { error, status: None, stage: Stage::Responded });
             }
             Err(wrong.into())

@@ -237,7 +237,7 @@ impl Rest {
             // The status suffices.
             (read, _) => read.unwrap_or_default(),
         };
-        let mut said = error::said(&body);
+        let mut said = error::message_of(&body);
         if said.is_empty() {
             said = format!("the server answered with status {}", head.status);
         }

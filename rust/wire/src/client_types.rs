@@ -57,11 +57,11 @@ impl ClientResponse {
 /// Turns an error of the decoders, whose texts are about requests, into one about a server's response.
 #[cold]
 pub(crate) fn response_error(error: &Error) -> Error {
-    let said = error
+    let text = error
         .message()
         .replace("request JSON", "its JSON")
         .replace("input '", "output '")
         .replace("the request has", "it has")
         .replace("raw_input_contents", "raw_output_contents");
-    Error::new(Kind::Internal, format!("the server's answer does not follow the protocol: {said}"))
+    Error::new(Kind::Internal, format!("the server's answer does not follow the protocol: {text}"))
 }

@@ -16,7 +16,7 @@ pub(crate) enum RequestSchema<'s> {
 /// Tensors that the request names.
 #[derive(Debug)]
 pub(crate) struct RequestTensors {
-    /// Its tensors so far. An output that is asked for has a name only.
+    /// Tensors so far. A requested output has a name only.
     spec: ModelSpec,
     /// The custom parameters of its inputs.
     parameters: Vec<Parameters>,
@@ -46,46 +46,44 @@ impl<'s> RequestSchema<'s> {
         if spec.raw_requests { Self::ByRequest(Box::new(RequestTensors::new(spec))) } else { Self::ByModel(spec) }
     }
 
-    /// The index of the input of that name, which is at `place` in the request. The last name that is given at a place
-    /// counts.
+    /// Returns the index of the input `name`, which is the `position`th of the request. The last name at a position counts.
     ///
     /// # Errors
-    /// `InvalidInput` for a name that the model does not have; of an open one, for one that no tensor can have, or that
-    /// another has.
-    pub(crate) fn input(&mut self, name: &str, place: usize) -> Result<usize> {
+    /// `InvalidInput` for a name that the model does not have; for raw-request models, for an invalid or repeated name.
+    pub(crate) fn input(&mut self, name: &str, position: usize) -> Result<usize> {
         let own = match self {
             Self::ByModel(spec) => return spec.input_index(name),
             Self::ByRequest(own) => own,
         };
-        check_name("input", name, place)?;
-        own.spec.inputs.truncate(place);
-        own.parameters.truncate(place);
+        check_name("input", name, position)?;
+        own.spec.inputs.truncate(position);
+        own.parameters.truncate(position);
         if own.spec.inputs.iter().any(|earlier| *earlier.name == *name) {
             return Err(Error::invalid(format!("input '{name}' is given twice")));
         }
         own.spec.inputs.push(TensorSpec::new(name, Datatype::Bytes, Vec::new()));
-        Ok(place)
+        Ok(position)
     }
 
-    /// The index of the output of that name, which is asked for at `place`.
+    /// Returns the index of the output `name`, which is the `position`th of the requested ones.
     ///
     /// # Errors
-    /// As [`RequestSchema::input`].
-    pub(crate) fn output(&mut self, name: &str, place: usize) -> Result<usize> {
+    /// As for [`RequestSchema::input`].
+    pub(crate) fn output(&mut self, name: &str, position: usize) -> Result<usize> {
         let own = match self {
             Self::ByModel(spec) => return spec.output_index(name),
             Self::ByRequest(own) => own,
         };
-        check_name("output", name, place)?;
-        own.spec.outputs.truncate(place);
+        check_name("output", name, position)?;
+        own.spec.outputs.truncate(position);
         if own.spec.outputs.iter().any(|earlier| *earlier.name == *name) {
             return Err(Error::invalid(format!("output '{name}' is requested twice")));
         }
         own.spec.outputs.push(TensorSpec::new(name, Datatype::Bytes, Vec::new()));
-        Ok(place)
+        Ok(position)
     }
 
-    /// Forgets the inputs: another list of them counts.
+    /// Removes the inputs: another list of inputs replaces them.
     pub(crate) fn clear_inputs(&mut self) {
         if let Self::ByRequest(own) = self {
             own.spec.inputs.clear();
@@ -94,27 +92,27 @@ impl<'s> RequestSchema<'s> {
         }
     }
 
-    /// Forgets the outputs, likewise.
+    /// Removes the outputs: another list of outputs replaces them.
     pub(crate) fn clear_outputs(&mut self) {
         if let Self::ByRequest(own) = self {
             own.spec.outputs.clear();
         }
     }
 
-    /// Keeps the custom parameters of the input at `place`.
-    pub(crate) fn keep(&mut self, place: usize, parameters: Parameters) {
+    /// Stores the custom parameters of the input at `position`.
+    pub(crate) fn set_input_parameters(&mut self, position: usize, parameters: Parameters) {
         if let Self::ByRequest(own) = self
             && !parameters.is_empty()
         {
-            own.parameters.resize(place, Parameters::new());
+            own.parameters.resize(position, Parameters::new());
             own.parameters.push(parameters);
         }
     }
 
-    /// Notes that the JSON of the input at `place` was nested as its shape.
-    pub(crate) fn was_nested(&mut self, place: usize) {
+    /// Notes that the JSON of the input at `position` was nested as its shape.
+    pub(crate) fn mark_nested(&mut self, position: usize) {
         if let Self::ByRequest(own) = self {
-            own.nested.push(place);
+            own.nested.push(position);
         }
     }
 
@@ -124,10 +122,10 @@ impl<'s> RequestSchema<'s> {
         Datatype::from_name(name).or_else(lowered)
     }
 
-    /// Refuses an output that is asked for as classes, where its type is not known before it is computed.
+    /// Refuses classes of an output whose type is unknown before it is computed.
     ///
     /// # Errors
-    /// As [`penstock_core::classify::check`]; `Unsupported` of an open model.
+    /// As for [`penstock_core::classify::check`]; `Unsupported` for a raw-request model.
     pub(crate) fn check_classes(&self, index: usize) -> Result<()> {
         match self {
             Self::ByModel(spec) => penstock_core::classify::check(&spec.outputs[index]),
@@ -140,8 +138,8 @@ impl<'s> RequestSchema<'s> {
         }
     }
 
-    /// What an open model is told beside the tensors, which came as raw bytes if they are `binary`.
-    pub(crate) fn asked(self, binary: bool) -> Option<Box<RawRequest>> {
+    /// Returns what a raw-request model gets in addition to the tensors; `binary` if they came as raw bytes.
+    pub(crate) fn into_raw_request(self, binary: bool) -> Option<Box<RawRequest>> {
         let Self::ByRequest(own) = self else { return None };
         let RequestTensors { spec, parameters, nested } = *own;
         let names = |tensors: Vec<TensorSpec>| tensors.into_iter().map(|tensor| tensor.name.as_ref().into()).collect();
@@ -156,7 +154,7 @@ impl<'s> RequestSchema<'s> {
 ///
 /// # Errors
 /// `Unsupported`, with what to call instead.
-pub(crate) fn refuse_open(spec: &ModelSpec, what: &str) -> Result<()> {
+pub(crate) fn refuse_raw_request_model(spec: &ModelSpec, what: &str) -> Result<()> {
     if !spec.raw_requests {
         return Ok(());
     }
@@ -164,12 +162,12 @@ pub(crate) fn refuse_open(spec: &ModelSpec, what: &str) -> Result<()> {
     Err(Error::new(Kind::Unsupported, text))
 }
 
-fn check_name(role: &str, name: &str, place: usize) -> Result<()> {
+fn check_name(role: &str, name: &str, position: usize) -> Result<()> {
     match name.len() {
-        0 => Err(Error::invalid(format!("'{role}s[{place}]' has an empty 'name'"))),
+        0 => Err(Error::invalid(format!("'{role}s[{position}]' has an empty 'name'"))),
         1..=MAX_NAME => Ok(()),
         len => {
-            let text = format!("'{role}s[{place}]' has a name of {len} bytes, at most {MAX_NAME} are accepted");
+            let text = format!("'{role}s[{position}]' has a name of {len} bytes, at most {MAX_NAME} are accepted");
             Err(Error::invalid(text))
         }
     }
@@ -276,7 +274,7 @@ mod tests {
         assert_eq!(bytes("BF16", "[1,null]"), [0x80, 0x3f, 0xc0, 0x7f]);
         assert_eq!(bytes("fp32", "[null,1]"), bytes("Fp32", "[NaN,1]"));
         assert_eq!(bytes("uint8", "[1,2]"), [1, 2]);
-        for (datatype, data, said) in [
+        for (datatype, data, expected) in [
             ("FP32", "[null,\"1\"]", "input 'x' has \"1\" at byte 66, FP32 takes"),
             ("FP32", "[nullx,1]", "request JSON at byte 65: expected"),
             ("FP32", "[null]", "input 'x' has 1 elements in 'data', shape [2] expects 2"),
@@ -285,7 +283,7 @@ mod tests {
             ("fp8", "[1,2]", "input 'x': unknown datatype 'fp8', expected one of BOOL"),
         ] {
             let text = read_by(true, datatype, data).unwrap_err().message().to_owned();
-            assert!(text.starts_with(said), "{datatype} {data}: {text}");
+            assert!(text.starts_with(expected), "{datatype} {data}: {text}");
         }
         let text = |datatype: &str, data: &str| read_by(false, datatype, data).unwrap_err().message().to_owned();
         assert!(text("FP32", "[null,1]").starts_with("input 'x' has null at byte"));

@@ -1,5 +1,5 @@
-//! Tensors in shared memory. A request only names them: who has the memory reads the inputs, calls
-//! [`DecodedRequest::fill`], and writes the outputs once they are computed.
+//! Tensors in shared memory. A request only names them: the server reads the inputs and calls
+//! [`crate::DecodedRequest::fill`], and writes the outputs once they are computed.
 
 use penstock_core::{
     Datatype, DecodedInput, Error, InferRequest, ModelSpec, Protocol, Result, Shape, TensorSpec, byte_size,
@@ -10,7 +10,7 @@ use penstock_core::{
 pub struct RegionSlice {
     /// The region's name.
     pub region: String,
-    /// Where in the region it begins.
+    /// Start in the region, in bytes.
     pub offset: u64,
     /// Its bytes: those of an input, or the most that an output may have.
     pub size: usize,
@@ -25,7 +25,7 @@ pub struct SharedInput {
     pub datatype: Datatype,
     /// Its shape.
     pub shape: Shape,
-    /// Where its elements are.
+    /// Location of the elements.
     pub span: RegionSlice,
 }
 
@@ -34,7 +34,7 @@ pub struct SharedInput {
 pub struct SharedOutput {
     /// Its declaration index.
     pub index: usize,
-    /// Where its elements go.
+    /// Destination of the elements.
     pub span: RegionSlice,
 }
 
@@ -43,11 +43,11 @@ pub struct SharedOutput {
 pub struct SharedTensors {
     /// Those to read before the request is whole.
     pub inputs: Vec<SharedInput>,
-    /// Those to write before it is answered.
+    /// Outputs to write before the response.
     pub outputs: Vec<SharedOutput>,
 }
 
-/// A request of those inputs; one with inputs in shared memory is checked as a whole when they are there.
+/// Assembles a request. One with inputs in shared memory is checked as a whole when they are read.
 pub(crate) fn request(
     spec: &ModelSpec,
     own: impl IntoIterator<Item = DecodedInput>,
@@ -68,12 +68,12 @@ pub(crate) fn request(
     Ok(request)
 }
 
-/// What a request has of shared memory, boxed; `None` for most.
+/// Boxes the shared tensors of a request; `None` for most.
 pub(crate) fn boxed(inputs: Vec<SharedInput>, outputs: Vec<SharedOutput>) -> Option<Box<SharedTensors>> {
     (!inputs.is_empty() || !outputs.is_empty()).then(|| Box::new(SharedTensors { inputs, outputs }))
 }
 
-/// The size that `parameter` gives must be what the shape takes; of BYTES any will do.
+/// Checks that the size in `parameter` is the shape's; BYTES have any size.
 pub(crate) fn check_size(
     input: &TensorSpec,
     datatype: Datatype,

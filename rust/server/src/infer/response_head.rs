@@ -138,7 +138,7 @@ pub(crate) fn to_error(told: &ResponseHead) -> Option<Error> {
 fn message(body: &[u8]) -> String {
     match std::str::from_utf8(body) {
         Ok(text) if !text.trim_start().starts_with('{') => text.trim().to_owned(),
-        _ => wire::said(body),
+        _ => wire::message_of(body),
     }
 }
 

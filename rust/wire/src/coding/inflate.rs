@@ -89,21 +89,21 @@ impl Inflater {
         self.pending
     }
 
-    /// Inflates the front of `piece` until it is used up, or about `room` bytes are read and written.
+    /// Inflates the front of `chunk` until it is used up, or about `room` bytes are read and written.
     ///
     /// # Errors
     /// `TooLarge` by the bounds; `InvalidInput` for data that is not of the coding.
-    pub fn write(&mut self, piece: &mut &[u8], room: usize) -> Result<()> {
+    pub fn write(&mut self, chunk: &mut &[u8], room: usize) -> Result<()> {
         let until = self.work().saturating_add(room);
-        while (self.pending || !piece.is_empty()) && self.work() < until {
+        while (self.pending || !chunk.is_empty()) && self.work() < until {
             if self.pending {
                 self.drain()?;
                 continue;
             }
-            let (mut part, later) = piece.split_at(piece.len().min(room));
+            let (mut part, later) = chunk.split_at(chunk.len().min(room));
             let length = part.len();
             self.step(&mut part)?;
-            *piece = if part.is_empty() { later } else { &piece[length - part.len()..] };
+            *chunk = if part.is_empty() { later } else { &chunk[length - part.len()..] };
         }
         Ok(())
     }
@@ -132,25 +132,25 @@ impl Inflater {
         }
     }
 
-    fn step(&mut self, piece: &mut &[u8]) -> Result<()> {
+    fn step(&mut self, chunk: &mut &[u8]) -> Result<()> {
         match std::mem::replace(&mut self.state, State::New(None)) {
-            State::New(held) if self.coding == Coding::Deflate && held.is_none() && piece.len() == 1 => {
-                self.state = State::New(Some(piece[0]));
-                *piece = &[];
+            State::New(held) if self.coding == Coding::Deflate && held.is_none() && chunk.len() == 1 => {
+                self.state = State::New(Some(chunk[0]));
+                *chunk = &[];
                 Ok(())
             }
             State::New(held) => {
-                let first = held.unwrap_or(piece[0]);
-                let second = piece.get(usize::from(held.is_none())).copied().unwrap_or_default();
+                let first = held.unwrap_or(chunk[0]);
+                let second = chunk.get(usize::from(held.is_none())).copied().unwrap_or_default();
                 self.state = State::Inside(decoder(self.coding, [first, second]));
                 match held {
                     Some(byte) => self.decode(&mut &[byte][..]),
-                    None => self.decode(piece),
+                    None => self.decode(chunk),
                 }
             }
             State::Inside(decoder) => {
                 self.state = State::Inside(decoder);
-                self.decode(piece)
+                self.decode(chunk)
             }
             State::Ended(mut decoder) => {
                 // Both formats are a sequence of streams; the others end where they end.
@@ -161,7 +161,7 @@ impl Inflater {
                 self.streams += 1;
                 check_streams(self.coding, self.streams, self.out.len())?;
                 self.state = State::Inside(decoder);
-                self.decode(piece)
+                self.decode(chunk)
             }
         }
     }
@@ -178,14 +178,14 @@ impl Inflater {
         check(self.out.len(), self.taken, self.bounds)
     }
 
-    fn decode(&mut self, piece: &mut &[u8]) -> Result<()> {
+    fn decode(&mut self, chunk: &mut &[u8]) -> Result<()> {
         let State::Inside(decoder) = &mut self.state else { return Ok(()) };
-        let mut input = PartialBuffer::new(*piece);
-        let step = piece.len().saturating_mul(4).clamp(4 << 10, STEP);
+        let mut input = PartialBuffer::new(*chunk);
+        let step = chunk.len().saturating_mul(4).clamp(4 << 10, STEP);
         let decoded = grow(&mut self.out, self.bounds, step, |sink| decoder.decode(&mut input, sink));
         let taken = input.written_len();
         self.taken += taken;
-        *piece = &piece[taken..];
+        *chunk = &chunk[taken..];
         let (ended, written) = decoded.map_err(|_| corrupt(self.coding))?;
         check(self.out.len(), self.taken, self.bounds)?;
         self.pending = !ended && written == step;

@@ -49,7 +49,7 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
         raw_inputs(&mut declared, &message.inputs, raw, limits)?
     };
     let mut request = shared_memory::request(&declared, inputs.own, &inputs.shared, Protocol::Grpc)?;
-    request.raw = declared.asked(is_raw);
+    request.raw = declared.into_raw_request(is_raw);
     request.schedule = parameters.schedule.finish();
     let plan = ResponsePlan { id: message.id, outputs, ..ResponsePlan::default() };
     if spec.wants_context {
@@ -71,8 +71,8 @@ fn requested_outputs(
     limits: &Limits,
 ) -> Result<(Option<RequestedOutputs>, Vec<SharedOutput>)> {
     let (mut outputs, mut shared) = (RequestedOutputs::new(), Vec::new());
-    for (place, output) in given.iter().enumerate() {
-        let (index, name) = (declared.output(&output.name, place)?, &output.name);
+    for (position, output) in given.iter().enumerate() {
+        let (index, name) = (declared.output(&output.name, position)?, &output.name);
         let TensorParameters { classes, span, .. } =
             parameters::tensor("output", name, &output.parameters, limits.shared_memory, false)?;
         if classes > 0 {
@@ -94,8 +94,8 @@ fn requested_outputs(
 
 fn typed_inputs(declared: &mut RequestSchema<'_>, given: Vec<TensorMessage>, limits: &Limits) -> Result<Inputs> {
     let mut inputs = Inputs::default();
-    for (place, input) in given.into_iter().enumerate() {
-        let mut header = header(declared, &input, place, limits)?;
+    for (position, input) in given.into_iter().enumerate() {
+        let mut header = header(declared, &input, position, limits)?;
         if let Some(span) = header.span.take() {
             inputs.shared.push(shared_input(declared, &input, header, span)?);
             continue;
@@ -126,13 +126,16 @@ fn raw_inputs(
     let all_have_one = raw.len() == own.clone().count();
     if !all_have_one && raw.len() != own.clone().filter(|input| !input.shape.contains(&0)).count() {
         // An error in an input explains more than the count.
-        given.iter().enumerate().try_for_each(|(place, input)| header(declared, input, place, limits).map(drop))?;
+        given
+            .iter()
+            .enumerate()
+            .try_for_each(|(position, input)| header(declared, input, position, limits).map(drop))?;
         return Err(wrong_entries(&own.collect::<Vec<_>>(), raw.len()));
     }
     let mut raw = raw.into_iter();
     let mut inputs = Inputs::default();
-    for (place, input) in given.iter().enumerate() {
-        let mut header = header(declared, input, place, limits)?;
+    for (position, input) in given.iter().enumerate() {
+        let mut header = header(declared, input, position, limits)?;
         if let Some(span) = header.span.take() {
             // It has no entry: the next one is the next input's.
             inputs.shared.push(shared_input(declared, input, header, span)?);
@@ -181,13 +184,13 @@ fn wrong_entries(given: &[&TensorMessage], got: usize) -> Error {
 fn header(
     declared: &mut RequestSchema<'_>,
     input: &TensorMessage,
-    place: usize,
+    position: usize,
     limits: &Limits,
 ) -> Result<TensorHeader> {
-    let index = declared.input(&input.name, place)?;
+    let index = declared.input(&input.name, position)?;
     let TensorParameters { span, custom, .. } =
         parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.raw_requests)?;
-    declared.keep(place, custom);
+    declared.set_input_parameters(position, custom);
     let spec = &**declared;
     let datatype = declared.datatype(&input.datatype).ok_or_else(|| {
         let known = Datatype::ALL.map(Datatype::name).join(", ");

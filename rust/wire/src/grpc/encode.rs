@@ -53,7 +53,7 @@ pub(super) struct Output<'a> {
 /// `Internal` when the response has an output that the model lacks; `Handler` for a body of the model that is not a
 /// message.
 pub fn response(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<pb::ModelInferResponse> {
-    if let Some(message) = as_it_is(response) {
+    if let Some(message) = encoded_by_model(response) {
         return pb::ModelInferResponse::decode(&**message).map_err(|_| {
             let text = "answered with a body of application/grpc that is no ModelInferResponse";
             Error::handler(format!("model '{}' {text}", spec.name))
@@ -79,7 +79,7 @@ pub fn response(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse)
 /// # Errors
 /// As [`response`]; `TooLarge` beyond [`MAX_MESSAGE`].
 pub fn encode(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<BodyChunks> {
-    match as_it_is(response) {
+    match encoded_by_model(response) {
         Some(message) => Ok([message.clone()].into_iter().collect()),
         None => Encoder::new(spec, plan, response)?.chunks(false),
     }
@@ -90,13 +90,13 @@ pub fn encode(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -
 /// # Errors
 /// As [`encode`].
 pub fn encode_framed(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<BodyChunks> {
-    let Some(message) = as_it_is(response) else { return Encoder::new(spec, plan, response)?.chunks(true) };
+    let Some(message) = encoded_by_model(response) else { return Encoder::new(spec, plan, response)?.chunks(true) };
     let prefix = Bytes::copy_from_slice(&prefix(false, message.len())?);
     Ok([prefix, message.clone()].into_iter().collect())
 }
 
 /// The message that the model has encoded itself.
-fn as_it_is(response: &InferResponse) -> Option<&Bytes> {
+fn encoded_by_model(response: &InferResponse) -> Option<&Bytes> {
     response.head.as_deref().and_then(ResponseHead::message)
 }
 

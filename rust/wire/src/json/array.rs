@@ -236,21 +236,21 @@ fn nested(reader: &mut Reader<'_>, shape: &[usize], sink: &mut impl Sink) -> Rea
     }
 }
 
-/// Reads an array that has exactly one item for each of `places`, from its opening bracket on.
+/// Reads an array that has exactly one item for each of `slots`, from its opening bracket on.
 #[inline(always)]
 fn items<'a, T>(
     reader: &mut Reader<'a>,
-    places: impl IntoIterator<Item = T>,
+    slots: impl IntoIterator<Item = T>,
     mut item: impl FnMut(&mut Reader<'a>, T) -> Read<()>,
 ) -> Read<()> {
     reader.bump();
     let mut more = reader.item(&mut true)?;
-    for place in places {
+    for slot in slots {
         if !more {
             return Err(ElementError::Lengths(reader.at()));
         }
         reader.peek();
-        item(reader, place)?;
+        item(reader, slot)?;
         more = reader.next_item()?;
     }
     if more { Err(ElementError::Lengths(reader.at())) } else { Ok(()) }

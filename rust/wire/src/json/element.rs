@@ -129,7 +129,7 @@ pub(crate) fn append_string(reader: &mut Reader<'_>, buffer: &mut AlignedBuffer,
         let bytes = STANDARD.decode(raw.bytes()?).map_err(|_| ElementError::Base64(at))?;
         buffer.extend_from_slice(&bytes);
     } else {
-        raw.pieces(|piece| buffer.extend_from_slice(piece))?;
+        raw.parts(|part| buffer.extend_from_slice(part))?;
     }
     let length = buffer.len() - start - bytes_tensor::PREFIX;
     let prefix = bytes_tensor::prefix(length).map_err(ElementError::Other)?;

@@ -68,7 +68,7 @@ impl<'a> Raw<'a> {
     #[cold]
     fn unescaped(&self) -> Scan<Vec<u8>> {
         let mut plain = Vec::with_capacity(self.bytes.len());
-        self.pieces(|piece| plain.extend_from_slice(piece))?;
+        self.parts(|part| plain.extend_from_slice(part))?;
         Ok(plain)
     }
 
@@ -87,7 +87,7 @@ impl<'a> Raw<'a> {
     /// # Errors
     /// A surrogate without its other half.
     #[inline]
-    pub(crate) fn pieces(&self, mut emit: impl FnMut(&[u8])) -> Scan<()> {
+    pub(crate) fn parts(&self, mut emit: impl FnMut(&[u8])) -> Scan<()> {
         if self.escapes == 0 {
             emit(self.bytes);
             return Ok(());

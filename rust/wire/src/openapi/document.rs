@@ -80,7 +80,7 @@ fn paths(site: &ServerDescription<'_>, models: &[ModelSchemas<'_>]) -> Map<Strin
             }
             continue;
         }
-        let asked = models.iter().filter(|model| model.is_asked(route));
+        let asked = models.iter().filter(|model| model.serves(route));
         for model in asked.filter(|model| route.has_version() || model.served.is_default) {
             let path = route.path.replace("{version}", &segment(&model.served.spec.version));
             add(path.replace("{model}", &segment(model.name())), route.method, model.operation(route, site));
@@ -107,7 +107,7 @@ fn operation(route: &Route) -> Value {
         _ if route.path.contains("sharedmemory") || route.path == "/debug/batching" => &[400, 501],
         _ => &[],
     };
-    for status in missing.into_iter().chain(sent.iter().copied()).chain(responses::OF_ANY) {
+    for status in missing.into_iter().chain(sent.iter().copied()).chain(responses::ANY_ROUTE) {
         responses[status.to_string()] = responses::refusal(status);
     }
     let mut operation =

@@ -77,7 +77,7 @@ impl ModelSchemas<'_> {
 
     /// Returns whether the model serves a route: an explainer serves explanations only, a streaming model no unary
     /// route.
-    pub(super) fn is_asked(&self, route: &Route) -> bool {
+    pub(super) fn serves(&self, route: &Route) -> bool {
         let explains = route.takes == Takes::Explain;
         let gives_one = matches!(route.takes, Takes::Inference | Takes::Predict);
         let spec = self.served.spec;
@@ -129,7 +129,7 @@ impl ModelSchemas<'_> {
         }
         let mut responses =
             json!({"200": {"description": "The model's answer.", "headers": headers, "content": content}});
-        for status in responses::of_inference(site) {
+        for status in responses::inference_statuses(site) {
             responses[status.to_string()] = responses::refusal(status);
         }
         let mut operation = json!({

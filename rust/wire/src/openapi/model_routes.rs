@@ -56,7 +56,7 @@ fn operation(spec: &ModelSpec, route: &Route, names: &[String], id: &str, site: 
     let parameter = |name: &String| json!({"name": name, "in": "path", "required": true, "schema": {"type": "string"}});
     let any = json!({"*/*": {"schema": {}}});
     let mut responses = json!({"default": {"description": "What the model answers.", "content": any}});
-    for status in responses::of_inference(site) {
+    for status in responses::inference_statuses(site) {
         responses[status.to_string()] = responses::refusal(status);
     }
     let mut operation = json!({

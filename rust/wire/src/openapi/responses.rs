@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 /// The statuses of any REST request: its path or its headers are over a limit.
-pub(super) const OF_ANY: [u16; 2] = [414, 431];
+pub(super) const ANY_ROUTE: [u16; 2] = [414, 431];
 
 /// Timing headers of a response, and their components.
 pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
@@ -17,10 +17,10 @@ pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
 ];
 
 /// The refusals of an inference request, by status.
-pub(super) fn of_inference(site: &ServerDescription<'_>) -> Vec<u16> {
+pub(super) fn inference_statuses(site: &ServerDescription<'_>) -> Vec<u16> {
     // An operation exists for its method; a client that left reads no response.
     let kinds = Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::MethodNotAllowed | Kind::Cancelled));
-    let mut statuses: Vec<u16> = kinds.map(|kind| status(kind, site.overload_unavailable)).chain(OF_ANY).collect();
+    let mut statuses: Vec<u16> = kinds.map(|kind| status(kind, site.overload_unavailable)).chain(ANY_ROUTE).collect();
     statuses.sort_unstable();
     statuses.dedup();
     statuses
@@ -65,7 +65,7 @@ pub(super) fn bytes(size: usize) -> String {
 }
 
 fn reason(kind: Kind, site: &ServerDescription<'_>) -> String {
-    let said = match kind {
+    let text = match kind {
         Kind::InvalidInput => "The request is not what the protocol or the model's signature says.",
         Kind::NotFound => "There is no such model, version or route.",
         Kind::AlreadyExists => "There is one of that name already.",
@@ -81,5 +81,5 @@ fn reason(kind: Kind, site: &ServerDescription<'_>) -> String {
         Kind::Handler => "The model failed, or returned what its signature does not allow.",
         Kind::Internal => "A defect of the server.",
     };
-    said.to_owned()
+    text.to_owned()
 }

@@ -1,4 +1,4 @@
-//! How models batch, for people who look, and the knobs that they turn.
+//! Batching report of the models, and the knobs to change it.
 
 use penstock_core::{
     Error, Model, Result,
@@ -18,7 +18,7 @@ pub fn debug(models: &[Arc<Model>]) -> Vec<u8> {
     json!({"models": models.iter().map(|model| entry(model)).collect::<Vec<_>>()}).to_string().into_bytes()
 }
 
-/// The answer to a change: how the model batches from now on.
+/// Response to a change: the report from now on.
 pub fn changed(model: &Model) -> Vec<u8> {
     entry(model).to_string().into_bytes()
 }
@@ -78,10 +78,10 @@ fn seconds(duration: Duration) -> f64 {
     duration.as_secs_f64()
 }
 
-/// What a change asks for.
+/// Reads the knobs of a change.
 ///
 /// # Errors
-/// `InvalidInput` that names the knob, what was given and what is expected.
+/// `InvalidInput` with the knob, what came and what was expected.
 pub fn knobs(body: &[u8]) -> Result<Tuning> {
     let object: Map<String, Value> =
         serde_json::from_slice(body).map_err(|_| Error::invalid("the body is not a JSON object"))?;

@@ -8,13 +8,13 @@ use crate::json::{
 use crate::{ClientRequest, NamedTensor};
 use penstock_core::{Datatype, Error, Result, bytes_tensor};
 
-/// The body of an infer request.
+/// Encodes the body of an infer request.
 ///
-/// With `binary`, tensors follow the JSON as they lie in memory, and outputs are asked for in the same
-/// form; large ones are not copied. Without it, all is JSON, for servers that know nothing else.
+/// With `binary`, tensors follow the JSON, and outputs are requested in the same form; large tensors are not copied.
+/// Without it, everything is JSON, for servers without the binary extension.
 ///
 /// # Errors
-/// `InvalidInput` for a BYTES element that is not text and may not travel as binary.
+/// `InvalidInput` for a BYTES element that is not text, without `binary`.
 pub fn encode_request(call: &ClientRequest, binary: bool) -> Result<Encoded> {
     let mut out = Vec::with_capacity(192 + call.inputs.len() * 96);
     out.push(b'{');

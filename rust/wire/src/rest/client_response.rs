@@ -1,5 +1,5 @@
-//! Reads a server's infer answer: the JSON at once, the tensors after it as they arrive. Nothing of it
-//! is trusted.
+//! Reads a server's infer response: the JSON at once, the tensors after it as they arrive. It does not trust the
+//! server.
 
 use super::parameters;
 use crate::json::{
@@ -13,7 +13,7 @@ use penstock_core::{
 };
 use smallvec::SmallVec;
 
-/// An answer whose JSON is read and whose tensors may still be on their way.
+/// A response whose JSON is read and whose tensors may still arrive.
 #[derive(Debug)]
 pub struct ResponseDecoder {
     answer: ClientResponse,
@@ -22,7 +22,7 @@ pub struct ResponseDecoder {
     current: usize,
 }
 
-/// An output, and as much of its data as is there.
+/// An output, and the part of its data that has arrived.
 #[derive(Debug)]
 struct Part {
     name: String,
@@ -31,17 +31,17 @@ struct Part {
     /// The bytes up to `at`, and zeros that are to be overwritten.
     buffer: AlignedBuffer,
     at: usize,
-    /// How many bytes there are to be.
+    /// Total size in bytes.
     size: usize,
 }
 
-/// The most zeros that are made ahead of the bytes that replace them: they are still in the cache then.
+/// Maximum of zeros written ahead of the bytes that replace them: they are still in the CPU cache then.
 const AHEAD: usize = 256 << 10;
 
-/// Reads the JSON of an answer, after which `tail_len` bytes follow. The caller bounds `tail_len`.
+/// Reads the JSON of a response, which `tail_len` bytes follow. The caller limits `tail_len`.
 ///
 /// # Errors
-/// `Internal` when it is not the protocol's answer.
+/// `Internal` for a malformed response.
 pub fn begin_response(json: &[u8], tail_len: usize, limits: &Limits) -> Result<ResponseDecoder> {
     let read = || {
         let mut head = Head { limits, answer: ClientResponse::default(), parts: SmallVec::new() };
@@ -56,7 +56,7 @@ pub fn begin_response(json: &[u8], tail_len: usize, limits: &Limits) -> Result<R
 }
 
 impl ResponseDecoder {
-    /// Where the next bytes after the JSON go; empty once all are there.
+    /// Destination of the next bytes after the JSON; empty once all have arrived.
     pub fn room(&mut self) -> &mut [u8] {
         while self.parts.get(self.current).is_some_and(|part| part.at == part.size) {
             self.current += 1;
@@ -69,17 +69,17 @@ impl ResponseDecoder {
         &mut part.buffer[part.at..]
     }
 
-    /// Notes that the first `count` bytes of [`room`](Self::room) are there.
+    /// Marks the first `count` bytes of [`room`](Self::room) as filled.
     pub fn filled(&mut self, count: usize) {
         if let Some(part) = self.parts.get_mut(self.current) {
             part.at += count.min(part.buffer.len() - part.at);
         }
     }
 
-    /// Takes bytes after the JSON that lie elsewhere.
+    /// Copies bytes after the JSON.
     ///
     /// # Errors
-    /// `Internal` when there are more than were announced.
+    /// `Internal` for more bytes than announced.
     pub fn write(&mut self, mut chunk: &[u8]) -> Result<()> {
         while !chunk.is_empty() {
             let room = self.room();
@@ -95,7 +95,7 @@ impl ResponseDecoder {
         Ok(())
     }
 
-    /// The answer, once all bytes are there.
+    /// Returns the response, once all bytes have arrived.
     ///
     /// # Errors
     /// `Internal` when bytes are missing, or BYTES framing is broken.
@@ -121,7 +121,7 @@ impl Part {
     }
 }
 
-/// Checks that the announced sizes are the bytes after the JSON, before room is made for them.
+/// Checks the announced sizes against the bytes after the JSON, before buffers are allocated.
 fn check_tail(parts: &[Part], tail_len: usize) -> Result<()> {
     let announced = parts.iter().try_fold(0_usize, |sum, part| sum.checked_add(part.size - part.at));
     if announced == Some(tail_len) {
@@ -229,7 +229,7 @@ impl Head<'_> {
     }
 
     fn target<'t>(&self, name: &'t str, datatype: Datatype, shape: &'t [usize], base64: bool) -> Target<'t> {
-        // Servers that write strict JSON have `null` for what is no number.
+        // Servers that write strict JSON have `null` for NaN and infinities.
         Target { name, datatype, shape, base64, lenient: true, max_depth: self.limits.max_depth }
     }
 

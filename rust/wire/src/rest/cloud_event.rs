@@ -1,4 +1,4 @@
-//! CloudEvents 1.0 over HTTP: attributes beside the body (binary) or an object around it (structured).
+//! CloudEvents 1.0 over HTTP: attributes in headers (binary) or in an object around the body (structured).
 
 use crate::Limits;
 use crate::json::{
@@ -29,7 +29,7 @@ pub struct Event {
 struct Attribute {
     name: String,
     value: String,
-    /// Whether JSON has it in quotes; booleans and integers are written as they are.
+    /// JSON has it in quotes; booleans and integers have none.
     quoted: bool,
 }
 
@@ -45,10 +45,10 @@ impl Event {
         Ok(event)
     }
 
-    /// The event of a structured request, and its data.
+    /// Decodes a structured request into its event and data.
     ///
     /// # Errors
-    /// `InvalidInput` that says where the JSON is wrong, or names the attribute that is.
+    /// `InvalidInput` with the position in the JSON, or the attribute.
     pub fn structured(json: &Bytes, limits: &Limits) -> Result<(Self, Bytes)> {
         let mut event = Self::default();
         let (mut data, mut decoded) = (None, None);
@@ -103,7 +103,7 @@ impl Event {
         self.attributes.iter().map(|attribute| (&*attribute.name, &*attribute.value))
     }
 
-    /// The event that answers this one. With `merge` it keeps what this one has and the answer does not set.
+    /// Returns the event of the response. With `merge` it retains the attributes that the response does not set.
     #[must_use]
     pub fn answer(&self, merge: bool, fresh: ResponseAttributes<'_>) -> Self {
         let mut answer = if merge { self.clone() } else { Self::default() };
@@ -120,7 +120,7 @@ impl Event {
         answer
     }
 
-    /// The event as one JSON object around `data`, which is JSON if `content_type` says so.
+    /// Encodes the event as one JSON object around `data`, which is JSON if `content_type` is.
     pub fn write(&self, content_type: &str, data: &[u8]) -> Vec<u8> {
         let mut out = Vec::with_capacity(data.len() + 256);
         out.push(b'{');
@@ -192,7 +192,7 @@ impl Event {
     }
 }
 
-/// What is new in the event of an answer.
+/// Attributes of a response's event.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseAttributes<'a> {
     /// Its `id`.
@@ -214,7 +214,7 @@ fn is_json(content_type: &str) -> bool {
     essence.eq_ignore_ascii_case("application/json") || essence.ends_with("+json")
 }
 
-/// Whether it has the form of RFC 3339.
+/// Returns whether the text has the form of RFC 3339.
 fn is_timestamp(text: &[u8]) -> bool {
     let has_form = |text: &[u8], form: &[u8]| {
         text.len() == form.len()

@@ -45,7 +45,7 @@ fn document(config: &ModelConfig) -> Value {
         "metric_tags": config.metric_tags,
         "parameters": parameters,
     });
-    // Of a message that is not there nothing is written: its presence is what clients look for.
+    // Absent messages are left out: clients check their presence.
     if let Some(policy) = &config.model_transaction_policy {
         document["model_transaction_policy"] = json!({"decoupled": policy.decoupled});
     }

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     DecodedRequest, Limits,
-    request_schema::{RequestSchema, refuse_open},
+    request_schema::{RequestSchema, refuse_raw_request_model},
     shared_memory::{self, SharedInput, SharedOutput},
 };
 use penstock_core::{
@@ -30,7 +30,7 @@ pub struct Decoder<'s> {
     schedule: Schedule,
     /// The outputs that go to shared memory.
     outputs: Vec<SharedOutput>,
-    /// Whether inputs follow the JSON.
+    /// Inputs follow the JSON.
     binary: bool,
 }
 
@@ -61,7 +61,7 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
     for input in head.inputs.iter_mut().filter(|input| input.missing > 0) {
         input.buffer = aligned_with_capacity(input.missing);
     }
-    let caller = head.take_caller();
+    let caller = head.take_metadata();
     let (timeout, schedule) = (head.parameters.timeout, head.parameters.schedule.finish());
     let (declared, inputs, plan, outputs) = (head.declared, head.inputs, head.plan, head.shared);
     Ok(Decoder { declared, inputs, current: 0, plan, caller, timeout, schedule, outputs, binary: tail_len > 0 })
@@ -73,7 +73,7 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
 /// `InvalidInput` for a model with more inputs, or one whose input's shape does not follow from
 /// `body_len`.
 pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
-    refuse_open(spec, "a raw request does not say what its tensor is")?;
+    refuse_raw_request_model(spec, "a raw request does not say what its tensor is")?;
     let [declared] = spec.inputs.as_slice() else {
         return Err(Error::invalid(format!(
             "a raw request is for models with one input, model '{}' has {}",
@@ -90,7 +90,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
     let datatype = declared.datatype;
     let mut buffer = aligned_with_capacity(bytes_tensor::PREFIX + body_len);
     if datatype == Datatype::Bytes {
-        // The one element comes without the length that lies before elements everywhere else.
+        // The element comes without its length prefix.
         buffer.extend_from_slice(&bytes_tensor::prefix(body_len)?);
     }
     let input = Input { index: 0, datatype, shape, buffer, missing: body_len, span: None };
@@ -108,11 +108,10 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
 }
 
 impl Decoder<'_> {
-    /// Takes the next bytes after the JSON, in pieces of any size. They are copied once, to where
-    /// they stay.
+    /// Copies the next bytes after the JSON, in chunks of any size, to their final place.
     ///
     /// # Errors
-    /// `InvalidInput` when there are more than were announced.
+    /// `InvalidInput` for more bytes than announced.
     pub fn write(&mut self, mut chunk: &[u8]) -> Result<()> {
         copies::count(Step::Receive, chunk.len());
         while !chunk.is_empty() {
@@ -128,11 +127,10 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    /// The request, once all bytes are there.
+    /// Returns the request, once all bytes have arrived.
     ///
     /// # Errors
-    /// `InvalidInput` when bytes are missing, BYTES framing is broken, or the inputs are not what the
-    /// model takes.
+    /// `InvalidInput` when bytes are missing, BYTES framing is broken, or the inputs do not fit the model.
     pub fn finish(self) -> Result<DecodedRequest> {
         let spec = &*self.declared;
         let mut tensors: SmallVec<[(usize, Tensor); 2]> = SmallVec::new();
@@ -149,7 +147,7 @@ impl Decoder<'_> {
         let mut request = shared_memory::request(spec, tensors, &inputs, Protocol::Http)?;
         request.metadata = self.caller;
         request.schedule = self.schedule;
-        request.raw = self.declared.asked(self.binary);
+        request.raw = self.declared.into_raw_request(self.binary);
         let shared = shared_memory::boxed(inputs, self.outputs);
         Ok(DecodedRequest { request, plan: self.plan, timeout: self.timeout, shared })
     }
@@ -169,7 +167,7 @@ impl Input {
     }
 }
 
-/// Checks that the announced sizes are the bytes after the JSON, before room is made for them.
+/// Checks the announced sizes against the bytes after the JSON, before buffers are allocated.
 fn check_tail(inputs: &[Input], tail_len: usize) -> Result<()> {
     let mut announced = 0_usize;
     for input in inputs {

@@ -1,4 +1,4 @@
-//! Encodes infer answers: JSON, and the outputs that were asked for as binary after it.
+//! Encodes infer responses: JSON, and binary outputs after it.
 
 use crate::json::{
     string,
@@ -18,26 +18,26 @@ pub struct EncodeOptions {
     pub strict_json: bool,
 }
 
-/// An answer's body.
+/// Body of a response.
 #[derive(Clone, Debug)]
 pub struct Encoded {
     /// The bytes.
     pub chunks: BodyChunks,
-    /// How many of them are JSON, if binary ones follow: `Inference-Header-Content-Length`, and then
-    /// the content type is `application/octet-stream`.
+    /// Length of the JSON if binary outputs follow: `Inference-Header-Content-Length`; the content type is then
+    /// `application/octet-stream`.
     pub json_len: Option<usize>,
 }
 
-/// From this size a binary output is sent as it lies in memory; smaller ones are joined.
+/// Binary outputs of at least this size are sent without a copy; smaller ones are joined.
 const OWN_CHUNK: usize = 16 << 10;
 
-/// Encodes an answer as its request's plan has it.
+/// Encodes a response by its request's plan.
 ///
 /// Large binary outputs are not copied if their buffer is [`Buffer::Shared`].
 ///
 /// # Errors
-/// `InvalidInput` for a BYTES output that is not text and was not asked for as binary; `Internal`
-/// when the answer has not the model's outputs.
+/// `InvalidInput` for a BYTES output that is not text and was not requested as binary; `Internal` when outputs are
+/// missing.
 pub fn encode(
     spec: &ModelSpec,
     plan: &ResponsePlan,

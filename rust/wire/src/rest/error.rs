@@ -3,9 +3,9 @@
 use crate::json::string;
 use penstock_core::{Error, Kind};
 
-/// The HTTP status of a kind.
+/// Returns the HTTP status of a kind.
 ///
-/// `overload_unavailable` answers a full queue with 503, as Triton does, instead of 429.
+/// With `overload_unavailable` a full queue is 503, as in Triton, instead of 429.
 pub const fn status(kind: Kind, overload_unavailable: bool) -> u16 {
     match kind {
         Kind::InvalidInput | Kind::AlreadyExists => 400,
@@ -24,7 +24,7 @@ pub const fn status(kind: Kind, overload_unavailable: bool) -> u16 {
     }
 }
 
-/// The body of an error's answer: `{"error": message}`. Never empty, for clients that cannot read that.
+/// Body of an error response: `{"error": message}`. Never empty, since some clients fail on an empty body.
 pub fn body(error: &Error) -> Vec<u8> {
     let mut out = Vec::with_capacity(error.message().len() + 16);
     out.extend_from_slice(b"{\"error\":");
@@ -33,9 +33,9 @@ pub fn body(error: &Error) -> Vec<u8> {
     out
 }
 
-/// The kind of an answer's status; 500 is the model's fault, the likelier of the two.
+/// Returns the error kind of a status. 500 is attributed to the model, the likelier cause.
 ///
-/// A status that is not the protocol's is the client's mistake below 500, else the server's.
+/// Other statuses below 500 are the client's fault, others the server's.
 pub const fn kind(status: u16) -> Kind {
     match status {
         401 | 403 => Kind::Forbidden,
@@ -54,14 +54,13 @@ pub const fn kind(status: u16) -> Kind {
     }
 }
 
-/// What the body of a refusal says: `error`, or what other servers have in its place; else the body
-/// itself, cut to a length for people.
-pub fn said(body: &[u8]) -> String {
-    let said = serde_json::from_slice::<serde_json::Value>(body).ok().and_then(|json| {
-        let said = ["error", "detail", "message"].iter().find_map(|key| json.get(key))?;
-        Some(said.as_str().map_or_else(|| said.to_string(), str::to_owned))
+/// Returns the message in an error's body: `error`, or another server's key in its place; else the start of the body.
+pub fn message_of(body: &[u8]) -> String {
+    let message = serde_json::from_slice::<serde_json::Value>(body).ok().and_then(|json| {
+        let message = ["error", "detail", "message"].iter().find_map(|key| json.get(key))?;
+        Some(message.as_str().map_or_else(|| message.to_string(), str::to_owned))
     });
-    said.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(LONGEST)]).trim().to_owned())
+    message.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(LONGEST)]).trim().to_owned())
 }
 
 /// The most bytes of a body that is shown as it is.
@@ -105,8 +104,8 @@ mod tests {
             (b" plain\n", "plain"),
             (b"", ""),
         ] {
-            assert_eq!(said(body).replace('\n', "\\n"), expected);
+            assert_eq!(message_of(body).replace('\n', "\\n"), expected);
         }
-        assert_eq!(said(&[b'a'; 999]).len(), LONGEST);
+        assert_eq!(message_of(&[b'a'; 999]).len(), LONGEST);
     }
 }

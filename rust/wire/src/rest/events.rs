@@ -17,11 +17,11 @@ use penstock_core::{Error, Kind, Result};
 /// ```
 #[derive(Debug)]
 pub struct EventDecoder {
-    /// Bytes that are not yet a whole line, behind those that are done with.
+    /// Incomplete line, after consumed bytes.
     pending: Vec<u8>,
     /// Up to where `pending` is done with.
     done: usize,
-    /// The lines of `data` of the event at hand.
+    /// Lines of `data` of the current event.
     data: Vec<u8>,
     has_data: bool,
     max_event: usize,
@@ -76,7 +76,7 @@ impl EventDecoder {
         }
     }
 
-    /// Whether the stream may end here: no event is half there.
+    /// Returns whether the stream may end here: no event is incomplete.
     pub fn is_between_events(&self) -> bool {
         self.done == self.pending.len() && !self.has_data
     }

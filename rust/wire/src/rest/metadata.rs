@@ -1,4 +1,4 @@
-//! What the server says about itself and its models. All bodies are JSON.
+//! Metadata and health of the server and its models, as JSON bodies.
 
 use penstock_core::{ModelSpec, TensorSpec};
 use serde::Serialize;
@@ -58,8 +58,8 @@ pub fn live(live: bool) -> Vec<u8> {
     json(&Live { live })
 }
 
-/// The body of `GET /v2/health/ready`; `error` says why the server is not ready. Carries `live` too,
-/// the key that the protocol's text has.
+/// Body of `GET /v2/health/ready`; `error` is the reason if the server is not ready. `live` is the key in the
+/// protocol's text.
 pub fn ready(error: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
     struct Ready<'a> {
@@ -71,7 +71,7 @@ pub fn ready(error: Option<&str>) -> Vec<u8> {
     json(&Ready { ready: error.is_none(), live: true, error })
 }
 
-/// The body of a model's ready route; `error` says why the model is not ready.
+/// Body of a model's ready route; `error` is the reason if the model is not ready.
 pub fn model_ready(name: &str, error: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
     struct ModelReady<'a> {

@@ -18,7 +18,7 @@ pub(super) struct RequestParameters {
     pub(super) schedule: ScheduleParameters,
     /// `binary_data_output`.
     pub(super) binary_output: bool,
-    /// All that are not reserved, if they are kept.
+    /// All that are not reserved, if they are collected.
     pub(super) custom: Parameters,
 }
 
@@ -27,11 +27,11 @@ pub(super) struct RequestParameters {
 pub(super) struct InputParameters {
     /// `binary_data_size`.
     pub(super) binary_size: Option<usize>,
-    /// Whether `content_type` is `base64`.
+    /// `content_type` is `base64`.
     pub(super) base64: bool,
     /// `shared_memory_*`: where its elements are.
     pub(super) span: Option<Box<RegionSlice>>,
-    /// All others, if they are kept.
+    /// All others, if they are collected.
     pub(super) custom: Parameters,
 }
 
@@ -47,14 +47,14 @@ pub(super) struct OutputParameters {
 }
 
 impl RequestParameters {
-    /// Reads the object at the reader. Custom parameters are kept only if `keep_custom`.
+    /// Reads the object at the reader. Custom parameters are collected only if `keep_custom`.
     pub(super) fn read(&mut self, reader: &mut Reader<'_>, keep_custom: bool) -> Result<()> {
         *self = Self::default();
         each(reader, |name, value| self.put(name, value, keep_custom))
     }
 
-    /// Reads the value at the reader as the parameter of that name, in a generate request: there it may
-    /// be a list too, of `stop` texts say, and no name is refused for its beginning.
+    /// Reads a parameter of a generate request, which may also be a list, for example of `stop` texts. No prefix is
+    /// reserved.
     pub(super) fn read_generated(&mut self, reader: &mut Reader<'_>, name: &str, keep_custom: bool) -> Result<()> {
         let value = match reader.peek() {
             Some(b'[') => read_list(reader, name)?,
@@ -88,7 +88,7 @@ impl RequestParameters {
 }
 
 impl InputParameters {
-    /// Reads the object at the reader. Names without a meaning here are checked, and kept only if `keep_custom`.
+    /// Reads the object at the reader. Unknown names are checked, and collected only if `keep_custom`.
     pub(super) fn read(reader: &mut Reader<'_>, shared_memory: bool, keep_custom: bool) -> Result<Self> {
         let (mut parameters, mut span) = (Self::default(), None);
         each(reader, |name, value| {
@@ -133,7 +133,7 @@ impl OutputParameters {
     }
 }
 
-/// How many classes are wanted. No output has as many elements as the most that is told apart.
+/// Number of classes. Beyond `u32` it exceeds every output.
 fn classes(name: &str, value: &Parameter) -> Result<u32> {
     match unsigned(name, value) {
         Ok(classes @ 1..) => Ok(u32::try_from(classes).unwrap_or(u32::MAX)),
@@ -155,7 +155,7 @@ fn finish_shared(span: Shared) -> Result<Option<Box<RegionSlice>>> {
     span.map_or(Ok(None), |span| Ok(span.finish()?.map(Box::new)))
 }
 
-/// Reads an object and hands over each of its members.
+/// Reads an object and visits its members.
 fn each(reader: &mut Reader<'_>, mut visit: impl FnMut(&str, Parameter) -> Result<()>) -> Result<()> {
     reader.expect(b'{', "an object of 'parameters'")?;
     let mut first = true;
@@ -202,8 +202,7 @@ fn read_list(reader: &mut Reader<'_>, name: &str) -> Result<Parameter> {
     Ok(Parameter::List(values))
 }
 
-/// Reads an answer's parameters: those with a value of a parameter's kind. Servers put other values
-/// there too, which are passed over as `rules` allow.
+/// Reads a response's parameters. Values of other kinds, which some servers send, are skipped within `rules`.
 pub(super) fn read_plain(reader: &mut Reader<'_>, rules: Skip) -> Result<Parameters> {
     let mut parameters = Parameters::new();
     if reader.peek() == Some(b'n') && reader.word("null") {

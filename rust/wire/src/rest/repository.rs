@@ -29,7 +29,7 @@ pub fn index(index: &[IndexEntry], ready: bool) -> Vec<u8> {
     serde_json::to_vec(&rows).unwrap_or_default()
 }
 
-/// Whether a request for the index asks for ready models only. An empty body does not.
+/// Returns whether an index request is for ready models only. An empty body is not.
 ///
 /// # Errors
 /// `InvalidInput` if it is not an object, or `ready` not a bool.
@@ -41,10 +41,10 @@ pub fn ready(body: &[u8]) -> Result<bool> {
     }
 }
 
-/// What a request to load says. An empty body says nothing.
+/// Reads a load request, which may be empty.
 ///
 /// # Errors
-/// `InvalidInput` that names the parameter.
+/// `InvalidInput` with the parameter.
 pub fn load(body: &[u8]) -> Result<LoadRequest> {
     let mut load = LoadRequest::default();
     for (name, value) in parameters(body)? {
@@ -65,10 +65,10 @@ pub fn load(body: &[u8]) -> Result<LoadRequest> {
     load.checked()
 }
 
-/// Checks what a request to unload says. No model here depends on another, so it changes nothing.
+/// Checks an unload request. No model here depends on another, so it has no effect.
 ///
 /// # Errors
-/// `InvalidInput` that names the parameter.
+/// `InvalidInput` with the parameter.
 pub fn unload(body: &[u8]) -> Result<()> {
     parameters(body)?.into_iter().try_for_each(|(name, value)| match (name.as_str(), value) {
         ("unload_dependents", Value::Bool(_)) => Ok(()),
@@ -77,7 +77,7 @@ pub fn unload(body: &[u8]) -> Result<()> {
     })
 }
 
-/// The answer to a request to load (`verb` is `load`) or unload (`unload`).
+/// Response to a load (`verb` is `load`) or unload (`unload`) request.
 pub fn done(model: &str, verb: &str) -> Vec<u8> {
     format!(r#"{{"name":{},"{verb}":true}}"#, Value::from(model)).into_bytes()
 }
@@ -90,7 +90,7 @@ fn parameters(body: &[u8]) -> Result<Map<String, Value>> {
     }
 }
 
-/// Clients send no body at all where they have nothing to say.
+/// Clients may send an empty body.
 fn object(body: &[u8]) -> Result<Map<String, Value>> {
     if body.trim_ascii().is_empty() {
         return Ok(Map::new());

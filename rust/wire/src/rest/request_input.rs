@@ -14,7 +14,7 @@ use crate::{
 use penstock_core::{AlignedBuffer, Datatype, Error, MAX_RANK, ModelSpec, Result, Shape, aligned_with_capacity};
 use smallvec::SmallVec;
 
-/// An input, and as much of its data as is there.
+/// An input, and the part of its data that has arrived.
 #[derive(Debug)]
 pub(super) struct Input {
     /// Its declaration index.
@@ -22,9 +22,9 @@ pub(super) struct Input {
     pub(super) datatype: Datatype,
     pub(super) shape: Shape,
     pub(super) buffer: AlignedBuffer,
-    /// How many bytes follow the JSON. No room is made for them yet.
+    /// Bytes that follow the JSON. Their buffer is not allocated yet.
     pub(super) missing: usize,
-    /// Where its elements are, if that is shared memory.
+    /// Location of the elements in shared memory, if they are there.
     pub(super) span: Option<Box<RegionSlice>>,
 }
 
@@ -41,63 +41,63 @@ pub(super) fn read(
     limits: &Limits,
     inputs: &mut Inputs,
 ) -> Result<Strings> {
-    let place = inputs.len();
-    let mut draft = Draft::new(declared, limits, place);
-    let mut read = draft.read(reader);
-    let index = draft.index;
+    let position = inputs.len();
+    let mut builder = Builder::new(declared, limits, position);
+    let mut read = builder.read(reader);
+    let index = builder.index;
     let finished = match &mut read {
-        Ok(()) => draft.finish(reader, inputs),
+        Ok(()) => builder.finish(reader, inputs),
         Err(error) => Err(error.clone()),
     };
-    finished.map_err(|error| blamed(declared, index, place, error))
+    finished.map_err(|error| with_position(declared, index, position, error))
 }
 
-/// An error that says which input it is of, by name or else by its place in the list.
-fn blamed(spec: &ModelSpec, index: Option<usize>, place: usize, error: Error) -> Error {
+/// Adds the input's name, or its position in the list, to an error.
+fn with_position(spec: &ModelSpec, index: Option<usize>, position: usize, error: Error) -> Error {
     let message = error.message();
     // A position in the text, or the input, is named already.
     if message.starts_with("request JSON") || message.contains("input '") || message.contains("'inputs[") {
         return error;
     }
-    let blamed = match index {
+    let with_position = match index {
         Some(index) => format!("input '{}': {message}", spec.inputs[index].name),
-        None => format!("'inputs[{place}]': {message}"),
+        None => format!("'inputs[{position}]': {message}"),
     };
-    Error::new(error.kind(), blamed)
+    Error::new(error.kind(), with_position)
 }
 
-/// What the strings of an input are.
+/// Encoding of an input's strings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Strings {
     Text,
     Base64,
 }
 
-/// What of an input has been read.
-struct Draft<'d, 's> {
+/// Members of an input read so far.
+struct Builder<'d, 's> {
     declared: &'d mut RequestSchema<'s>,
     limits: &'d Limits,
-    /// Its place in the list.
-    place: usize,
+    /// Its position in the list.
+    position: usize,
     index: Option<usize>,
     datatype: Option<Datatype>,
     shape: Shape,
     has_shape: bool,
     parameters: InputParameters,
-    /// Where `data` begins.
+    /// Position of `data`.
     data_at: Option<usize>,
     /// The elements, once they can be read. What they depend on may come later, or again.
     buffer: Option<AlignedBuffer>,
 }
 
-impl<'d, 's> Draft<'d, 's> {
-    fn new(declared: &'d mut RequestSchema<'s>, limits: &'d Limits, place: usize) -> Self {
+impl<'d, 's> Builder<'d, 's> {
+    fn new(declared: &'d mut RequestSchema<'s>, limits: &'d Limits, position: usize) -> Self {
         let parameters = InputParameters::default();
         let shape = Shape::new();
         Self {
             declared,
             limits,
-            place,
+            position,
             index: None,
             datatype: None,
             shape,
@@ -130,7 +130,7 @@ impl<'d, 's> Draft<'d, 's> {
 
     fn set_name(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let name = reader.string("a string for an input's 'name'")?;
-        self.index = Some(self.declared.input(&name.text()?, self.place)?);
+        self.index = Some(self.declared.input(&name.text()?, self.position)?);
         self.buffer = None;
         Ok(())
     }
@@ -199,7 +199,7 @@ impl<'d, 's> Draft<'d, 's> {
     /// Adds the input to `inputs`, once its object is closed.
     fn finish(mut self, reader: &mut Reader<'_>, inputs: &mut Inputs) -> Result<Strings> {
         let index = self.index.ok_or_else(|| Error::invalid(format!("'inputs[{}]' has no 'name'", inputs.len())))?;
-        self.declared.keep(index, std::mem::take(&mut self.parameters.custom));
+        self.declared.set_input_parameters(index, std::mem::take(&mut self.parameters.custom));
         let name = &self.declared.inputs[index].name;
         let missing = |key: &str| Error::invalid(format!("input '{name}' has no '{key}'"));
         let datatype = self.datatype.ok_or_else(|| missing("datatype"))?;
@@ -236,14 +236,14 @@ impl<'d, 's> Draft<'d, 's> {
         if let Some(at) = self.data_at.filter(|_| self.declared.raw_requests)
             && array::is_nested(&mut reader.from(at))
         {
-            self.declared.was_nested(index);
+            self.declared.mark_nested(index);
         }
         inputs.push(Input { index, datatype, shape: self.shape, buffer, missing, span: None });
         let base64 = self.parameters.base64 && datatype == Datatype::Bytes;
         Ok(if base64 { Strings::Base64 } else { Strings::Text })
     }
 
-    /// Checks that the size that a parameter gives is what the shape takes.
+    /// Checks that a parameter's size is the shape's.
     fn check_size(&self, index: usize, datatype: Datatype, size: (&str, usize)) -> Result<()> {
         self.declared.check_input(index, datatype, &self.shape)?;
         shared_memory::check_size(&self.declared.inputs[index], datatype, &self.shape, size)

@@ -1,4 +1,4 @@
-//! The JSON of a request, as a whole.
+//! The JSON of an infer request.
 
 use super::{
     parameters::{OutputParameters, RequestParameters},
@@ -9,7 +9,7 @@ use crate::{Limits, request_schema::RequestSchema, shared_memory::SharedOutput};
 use penstock_core::{Error, ModelSpec, RequestMetadata, RequestedOutput, ResponsePlan, Result};
 use smallvec::SmallVec;
 
-/// All that the JSON says. It is filled in place, because it is large.
+/// Members of the JSON. Filled in place, since it is large.
 #[derive(Debug)]
 pub(super) struct Head<'s> {
     pub(super) declared: RequestSchema<'s>,
@@ -32,11 +32,10 @@ impl<'s> Head<'s> {
         Self { declared, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
     }
 
-    /// Reads the whole of `json`.
+    /// Reads all of `json`.
     ///
     /// # Errors
-    /// `InvalidInput` that says where, or names what is wrong; `Unsupported` for extensions that this
-    /// server does not have.
+    /// `InvalidInput` with the position or the name; `Unsupported` for extensions that this server lacks.
     pub(super) fn read(&mut self, json: &[u8]) -> Result<()> {
         let mut reader = Reader::new(json);
         let mut listed = SmallVec::new();
@@ -83,8 +82,8 @@ impl<'s> Head<'s> {
         }
     }
 
-    /// What the handler is told, if it asks.
-    pub(super) fn take_caller(&mut self) -> Option<Box<RequestMetadata>> {
+    /// Takes the metadata for the handler, if the model wants it.
+    pub(super) fn take_metadata(&mut self) -> Option<Box<RequestMetadata>> {
         self.declared.wants_context.then(|| {
             let parameters = std::mem::take(&mut self.parameters.custom);
             let (id, outputs) = (self.plan.id.clone(), self.plan.requested_indices());

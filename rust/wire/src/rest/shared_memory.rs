@@ -10,7 +10,7 @@ pub struct Region {
     pub name: String,
     /// The name of the shared memory object.
     pub key: String,
-    /// Where in the object the region begins.
+    /// Start of the region in the object, in bytes.
     pub offset: u64,
     /// Its bytes.
     pub byte_size: u64,

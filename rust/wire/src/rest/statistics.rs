@@ -1,4 +1,4 @@
-//! A model's statistics: those of gRPC, as JSON. Every key is there, since clients read them unseen.
+//! Statistics of models: gRPC's message as JSON. Every key is present, since clients do not check for absence.
 
 use crate::{
     generated::inference::{

@@ -1,7 +1,7 @@
-//! Models' statistics under the names of Triton's metrics, for dashboards and autoscalers that ask for those.
+//! Statistics of models under Triton's metric names, for dashboards and autoscalers.
 //!
-//! Their counters have no `_total` at the end, which a counter of OpenMetrics must have: the type is `unknown`, so that
-//! the names can stay.
+//! Triton's counters lack the suffix `_total` that OpenMetrics requires of a counter: the type is `unknown`, so that
+//! the names fit.
 
 use penstock_core::{Kind, Model, statistics::Snapshot};
 use std::{fmt::Write, sync::Arc};

@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 const NAMES: &str = "log_info, log_warning, log_error, log_verbose_level, log_format";
 
-/// How a line's time is written.
+/// Format of a line's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
     /// As seconds since 1970.
@@ -33,19 +33,19 @@ impl LogFormat {
 /// All settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogSettings {
-    /// Whether what happens is logged.
+    /// Log information.
     pub info: bool,
-    /// Whether what should not happen is logged.
+    /// Log warnings.
     pub warning: bool,
-    /// Whether the server's own failures are logged.
+    /// Log errors of the server.
     pub error: bool,
     /// From 1 on, each inference request is logged.
     pub verbose_level: u32,
-    /// How a line's time is written.
+    /// Format of a line's time.
     pub format: LogFormat,
 }
 
-/// A value that a client gives, whatever the protocol.
+/// A value from a client, of either protocol.
 enum Given {
     Nothing,
     Bool(bool),
@@ -55,10 +55,10 @@ enum Given {
 }
 
 impl LogSettings {
-    /// Changed by the body of `POST /v2/logging`; nothing is changed if any of it is wrong.
+    /// Applies the body of `POST /v2/logging`, all of it or nothing.
     ///
     /// # Errors
-    /// `InvalidInput` that names the setting; `Unsupported` for the file, which is no setting of a running server.
+    /// `InvalidInput` with the setting; `Unsupported` for the file, which a running server cannot change.
     pub fn changed_by_json(self, body: &[u8]) -> Result<Self> {
         object(body)?.into_iter().try_fold(self, |settings, (name, value)| {
             let given = match value {
@@ -120,7 +120,7 @@ impl LogSettings {
         Ok(self)
     }
 
-    /// The body that answers `GET` and `POST /v2/logging`.
+    /// Body of the response to `GET` and `POST /v2/logging`.
     pub fn json(&self) -> Vec<u8> {
         let document = json!({
             "log_file": "",
@@ -133,7 +133,7 @@ impl LogSettings {
         document.to_string().into_bytes()
     }
 
-    /// The message that answers `LogSettings`.
+    /// Response message of `LogSettings`.
     pub fn message(&self) -> LogSettingsResponse {
         let values = [
             ("log_file", Shown::StringParam(String::new())),

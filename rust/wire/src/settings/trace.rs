@@ -1,7 +1,7 @@
-//! The settings of request tracing, as both protocols read and change them.
+//! Settings of request tracing, for both protocols.
 //!
-//! Penstock writes no trace files, so the level is always OFF and no other one can be set. The settings
-//! beside it are kept, for clients that set all of them in turn.
+//! Penstock writes no trace files: the level is always OFF. The other settings are stored, for clients that set all of
+//! them in turn.
 
 use crate::generated::inference::{TraceSettingRequest, TraceSettingResponse, trace_setting_response::SettingValue};
 use penstock_core::{Error, Kind, Result};
@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 const NUMBERS: [(&str, &str, i64); 3] =
     [("trace_rate", "1000", 1), ("trace_count", "-1", -1), ("log_frequency", "0", 0)];
 
-/// The settings of the server, or those that a model has of its own.
+/// Settings of the server, or of a model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TraceSettings {
     /// In the order of [`NUMBERS`]; `None` is not set here.
@@ -87,7 +87,7 @@ impl TraceSettings {
         numbers.chain(fixed.into_iter().map(|(name, value)| (name, value.to_owned())))
     }
 
-    /// The body that answers for these settings, over those of the `server`.
+    /// Body of the response with these settings, over those of the `server`.
     pub fn json(&self, server: &Self) -> Vec<u8> {
         let shown = |(name, value): (&str, String)| {
             // The level is a list in Triton's form, the others are texts.
@@ -96,7 +96,7 @@ impl TraceSettings {
         Value::Object(self.shown(server).map(shown).collect::<Map<_, _>>()).to_string().into_bytes()
     }
 
-    /// The message that answers for these settings, over those of the `server`.
+    /// Response message with these settings, over those of the `server`.
     pub fn message(&self, server: &Self) -> TraceSettingResponse {
         let shown = |(name, value): (&str, String)| (name.to_owned(), SettingValue { value: vec![value] });
         TraceSettingResponse { settings: self.shown(server).map(shown).collect() }

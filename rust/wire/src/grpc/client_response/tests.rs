@@ -78,7 +78,7 @@ fn typed_contents_of_other_servers_are_read() {
 
 #[test]
 fn wrong_answers_say_what_is_wrong() {
-    for (outputs, raw, said) in [
+    for (outputs, raw, expected) in [
         (vec![output("FP31", &[1])], vec![&b"abcd"[..]], "output 'y' has unknown datatype 'FP31'"),
         (vec![output("FP32", &[-1])], vec![b"abcd"], "output 'y' has the impossible shape [-1]"),
         (
@@ -93,7 +93,7 @@ fn wrong_answers_say_what_is_wrong() {
             "output 'y' has no data, expected 1 elements of FP32 in contents.fp32_contents or raw_output_contents",
         ),
     ] {
-        assert_eq!(refused(&message(outputs, &raw)), said);
+        assert_eq!(refused(&message(outputs, &raw)), expected);
     }
 }
 

@@ -76,7 +76,7 @@ fn input(column: &ArrayRef, index: usize, inputs: &mut Inputs<'_>) -> Result<()>
         let end = list.len() * size;
         values = if list.values().len() == end { list.values().clone() } else { list.values().slice(start, end) };
     }
-    let (datatype, buffer) = elements(&values).map_err(|error| inputs.blame(index, &error))?;
+    let (datatype, buffer) = elements(&values).map_err(|error| inputs.with_input_name(index, &error))?;
     inputs.check(index, datatype, &shape)?;
     copies::count(Step::Receive, buffer.len());
     inputs.put(index, datatype, shape, buffer)

@@ -1,17 +1,17 @@
-//! From a body to a request, and from an answer to a body, whatever the format.
+//! Decodes request bodies and encodes responses, in every format.
 
 use super::{
     Format, RequestOptions, arrow_decode, arrow_encode, msgpack_decode, msgpack_encode, npy_decode, npy_encode, npz,
     safetensors,
     tensors::{self, Inputs},
 };
-use crate::{DecodedRequest, Limits, coding::InflateLimits, request_schema::refuse_open};
+use crate::{DecodedRequest, Limits, coding::InflateLimits, request_schema::refuse_raw_request_model};
 use bytes::Bytes;
 use penstock_core::{
     BodyChunks, Datatype, Error, InferRequest, InferResponse, Kind, ModelSpec, Protocol, ResponsePlan, Result,
 };
 
-/// What a body may use up.
+/// Limits of a body.
 #[derive(Clone, Copy, Debug)]
 pub struct BodyLimits {
     /// InflateLimits on lists and nesting.
@@ -46,7 +46,7 @@ pub fn decode(
     body: Bytes,
     limits: &BodyLimits,
 ) -> Result<DecodedRequest> {
-    refuse_open(spec, &format!("it takes no body in {}", format.name()))?;
+    refuse_raw_request_model(spec, &format!("it takes no body in {}", format.name()))?;
     let mut inputs = Inputs::new(spec, limits.lists);
     match format {
         Format::Npy => npy_decode::decode(&body, &mut inputs)?,
@@ -61,11 +61,11 @@ pub fn decode(
     Ok(DecodedRequest { request, plan: extras.plan, timeout: extras.timeout, shared: None })
 }
 
-/// Checks that the outputs of a plan can be sent in `format`, before they are computed: not for an open model, whose
-/// outputs are known only then.
+/// Checks that `format` can hold the outputs of a plan, before they are computed. Outputs of raw-request models are
+/// known only then.
 ///
 /// # Errors
-/// `InvalidInput` that says why not.
+/// `InvalidInput` with the reason.
 pub fn check_response(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> Result<()> {
     if let Some(output) = plan.outputs.iter().flatten().find(|output| output.shared) {
         let name = &spec.outputs[output.index].name;
@@ -96,11 +96,10 @@ pub fn check_response(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> 
     Ok(())
 }
 
-/// Encodes an answer in `format`.
+/// Encodes a response in `format`.
 ///
 /// # Errors
-/// `InvalidInput` for values that the format cannot hold; `Internal` when the answer has not the model's
-/// outputs.
+/// `InvalidInput` for values that the format cannot hold; `Internal` when outputs are missing.
 pub fn encode(format: Format, spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<BodyChunks> {
     let own = response.raw_spec(spec);
     if let Some(own) = &own {

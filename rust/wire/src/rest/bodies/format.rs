@@ -1,4 +1,4 @@
-//! Which formats there are, and what they are called.
+//! Body formats, their names and content types.
 
 use super::{arrow_encode, safetensors};
 use penstock_core::Datatype;
@@ -33,7 +33,7 @@ impl Format {
         }
     }
 
-    /// The content type of answers.
+    /// Content type of responses.
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Npy => "application/x-npy",
@@ -44,7 +44,7 @@ impl Format {
         }
     }
 
-    /// Whether it has a place for elements of this datatype.
+    /// Returns whether it can hold elements of this datatype.
     pub fn holds(self, datatype: Datatype) -> bool {
         match self {
             Self::Safetensors => safetensors::dtype(datatype).is_some(),
@@ -63,8 +63,8 @@ impl Format {
         }
     }
 
-    /// What an `Accept` header asks for: the first of its highest weight that is one of the formats or
-    /// the protocol's own (`Some(None)`); `None` when it says nothing of either.
+    /// Returns the format that an `Accept` header prefers: the first of the highest weight among these formats and the
+    /// protocol's JSON (`Some(None)`); `None` if it has none of them.
     pub fn accepted(header: &str) -> Option<Option<Self>> {
         let mut best: Option<(f32, Option<Self>)> = None;
         for item in header.split(',') {

@@ -1,7 +1,7 @@
-//! Infer bodies in the formats that arrays are kept in: npy, npz, msgpack, Arrow and safetensors.
+//! Infer bodies in array formats: npy, npz, msgpack, Arrow and safetensors.
 //!
-//! Each is checked against the model as JSON is, and with the same words. What has no place in a format
-//! comes by the query: [`RequestOptions`].
+//! Each is checked against the model as JSON is, with the same error texts. Options that a format has no place for come
+//! in the query: [`RequestOptions`].
 
 mod arrow_decode;
 mod arrow_encode;

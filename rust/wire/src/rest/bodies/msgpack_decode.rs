@@ -1,5 +1,5 @@
-//! The protocol's JSON object in msgpack. `data` is bytes as they lie in memory, a list as in JSON, or an
-//! array as msgpack-numpy packs it.
+//! The protocol's JSON object in msgpack. `data` is the tensor's bytes, a list as in JSON, or an array of
+//! msgpack-numpy.
 
 use super::{
     msgpack_elements::{self, Target},
@@ -16,7 +16,7 @@ use penstock_core::{
 
 pub(super) fn decode(body: &[u8], inputs: &mut Inputs<'_>, extras: &mut RequestOptions) -> Result<()> {
     let mut reader = Reader::new(body, inputs.limits.max_depth);
-    // What is no tensor goes through the JSON decoder, so that it means the same.
+    // Everything but tensors goes through the JSON decoder, so that the meaning is the same.
     let mut json = b"{\"inputs\":[]".to_vec();
     let (mut has_inputs, mut has_extras) = (false, false);
     for _ in 0..reader.map("a map of the request")? {
@@ -53,14 +53,14 @@ fn read_extras(json: &[u8], inputs: &Inputs<'_>, extras: &mut RequestOptions) ->
     let limits = Limits { shared_memory: false, ..inputs.limits };
     let mut head = Head::new(inputs.spec, &limits);
     head.read(json).map_err(|error| Error::new(error.kind(), without_position(error.message())))?;
-    extras.caller = head.take_caller();
+    extras.caller = head.take_metadata();
     extras.timeout = head.parameters.timeout;
     extras.schedule = head.parameters.schedule.finish();
     extras.plan = head.plan;
     Ok(())
 }
 
-/// A message of the JSON decoder without the place in the JSON, which nobody sent.
+/// Removes the position in the JSON, which the client did not send.
 fn without_position(message: &str) -> String {
     match message.strip_prefix("request JSON at byte ").and_then(|rest| rest.split_once(':')) {
         Some((_, rest)) => format!("request msgpack:{rest}"),
@@ -74,15 +74,15 @@ fn read_inputs(reader: &mut Reader<'_>, inputs: &mut Inputs<'_>) -> Result<()> {
     if count > most {
         return Err(Error::invalid(format!("the request has more than {most} inputs")));
     }
-    for place in 0..count {
-        Draft::read(reader, place)?.finish(inputs)?;
+    for position in 0..count {
+        Builder::read(reader, position)?.finish(inputs)?;
     }
     Ok(())
 }
 
-/// What is said of an input.
-struct Draft<'b> {
-    place: usize,
+/// Members of an input.
+struct Builder<'b> {
+    position: usize,
     name: Option<&'b str>,
     datatype: Option<&'b str>,
     shape: Option<Shape>,
@@ -90,26 +90,26 @@ struct Draft<'b> {
     data: Option<Reader<'b>>,
 }
 
-impl<'b> Draft<'b> {
-    fn read(reader: &mut Reader<'b>, place: usize) -> Result<Self> {
-        let mut draft = Self { place, name: None, datatype: None, shape: None, data: None };
+impl<'b> Builder<'b> {
+    fn read(reader: &mut Reader<'b>, position: usize) -> Result<Self> {
+        let mut builder = Self { position, name: None, datatype: None, shape: None, data: None };
         for _ in 0..reader.map("a map for each of 'inputs'")? {
             match reader.text("a string for a key")? {
-                "name" => draft.name = Some(reader.text("a string for an input's 'name'")?),
-                "datatype" => draft.datatype = Some(reader.text("a string for an input's 'datatype'")?),
-                "shape" => draft.shape = Some(shape(reader)?),
+                "name" => builder.name = Some(reader.text("a string for an input's 'name'")?),
+                "datatype" => builder.datatype = Some(reader.text("a string for an input's 'datatype'")?),
+                "shape" => builder.shape = Some(shape(reader)?),
                 "data" => {
-                    draft.data = Some(*reader);
+                    builder.data = Some(*reader);
                     reader.skip()?;
                 }
                 _ => reader.skip()?,
             }
         }
-        Ok(draft)
+        Ok(builder)
     }
 
     fn finish(self, inputs: &mut Inputs<'_>) -> Result<()> {
-        let name = self.name.ok_or_else(|| Error::invalid(format!("'inputs[{}]' has no 'name'", self.place)))?;
+        let name = self.name.ok_or_else(|| Error::invalid(format!("'inputs[{}]' has no 'name'", self.position)))?;
         let index = inputs.index(name)?;
         let missing = |key: &str| Error::invalid(format!("input '{name}' has no '{key}'"));
         let datatype = match self.datatype {
@@ -123,7 +123,7 @@ impl<'b> Draft<'b> {
         let start = data;
         match data.item()? {
             Item::Map(_) => {
-                let packed = Packed::read(&mut start.clone()).map_err(|error| inputs.blame(index, &error))?;
+                let packed = Packed::read(&mut start.clone()).map_err(|error| inputs.with_input_name(index, &error))?;
                 packed.put(index, datatype, self.shape, inputs)
             }
             Item::Bin(bytes) => {
@@ -192,7 +192,7 @@ impl<'b> Packed<'b> {
         inputs: &mut Inputs<'_>,
     ) -> Result<()> {
         let name = &inputs.declared(index).name;
-        let element = Element::parse(self.descr).map_err(|error| inputs.blame(index, &error))?;
+        let element = Element::parse(self.descr).map_err(|error| inputs.with_input_name(index, &error))?;
         let expected = datatype.unwrap_or(inputs.declared(index).datatype);
         let Some(own) = element.datatype(expected).filter(|own| datatype.is_none_or(|given| given == *own)) else {
             return Err(Error::invalid(format!("input '{name}' has dtype '{}', expected {expected}", self.descr)));
@@ -210,7 +210,7 @@ impl<'b> Packed<'b> {
                 self.shape.as_slice()
             )));
         }
-        let buffer = element.little_endian(self.data).map_err(|error| inputs.blame(index, &error))?;
+        let buffer = element.little_endian(self.data).map_err(|error| inputs.with_input_name(index, &error))?;
         copies::count(Step::Receive, buffer.len());
         inputs.put(index, own, self.shape, buffer)
     }

@@ -1,12 +1,11 @@
-//! Single elements of msgpack lists as the bytes they have in a tensor. What is taken and what is refused
-//! is the same as in JSON.
+//! Elements of msgpack lists, as the bytes of a tensor. It accepts the same elements as JSON.
 
 use super::msgpack_reader::{Item, Reader};
 use crate::json::element::accepted;
 use half::{bf16, f16};
 use penstock_core::{AlignedBuffer, Datatype, ElementKind, Error, Result, aligned_with_capacity, bytes_tensor};
 
-/// What is known of a tensor before its elements are read.
+/// Tensor whose elements are read.
 #[derive(Clone, Copy)]
 pub(super) struct Target<'t> {
     pub(super) name: &'t str,
@@ -22,7 +21,7 @@ pub(super) fn read(reader: &mut Reader<'_>, target: &Target<'_>) -> Result<Align
     let mut ahead = *reader;
     let length = ahead.array("an array for 'data'")?;
     let is_nested = shape.len() > 1 && length > 0 && matches!(ahead.item()?, Item::Array(_));
-    // Every element takes a byte at least: a short body cannot ask for a large buffer.
+    // An element has at least one byte: a short body cannot allocate a large buffer.
     if count > reader.remaining() || (!is_nested && length != count && shape.len() <= 1) {
         return Err(wrong_count(target, length));
     }
@@ -147,7 +146,7 @@ fn boolean(item: &Item<'_>) -> Option<u8> {
     }
 }
 
-/// An integer, also one that is written as a float.
+/// Reads an integer, or a float without a fraction.
 fn integer(item: &Item<'_>) -> Option<i128> {
     match item {
         Item::Int(value) => Some((*value).into()),

@@ -1,6 +1,6 @@
-//! The protocol's answer in msgpack: the JSON object with tensors as bytes, and BYTES as a list.
+//! The protocol's response in msgpack: the JSON object with tensors as bytes, and BYTES as a list.
 
-use super::tensors::{Output, Pieces};
+use super::tensors::{BodyWriter, Output};
 use penstock_core::{
     BodyChunks, Datatype, Error, Kind, ModelSpec, Parameter, Parameters, ResponsePlan, Result, bytes_tensor,
     copies::{self, Step},
@@ -14,8 +14,8 @@ pub(super) fn encode(
     parameters: &Parameters,
     outputs: &[Output<'_>],
 ) -> Result<BodyChunks> {
-    let mut pieces = Pieces::default();
-    let out = &mut pieces.out;
+    let mut writer = BodyWriter::default();
+    let out = &mut writer.out;
     length(out, 3 + usize::from(!plan.id.is_empty()) + usize::from(!parameters.is_empty()), rmp::write_map_len)?;
     text(out, "model_name")?;
     text(out, &spec.name)?;
@@ -36,14 +36,14 @@ pub(super) fn encode(
     text(out, "outputs")?;
     length(out, outputs.len(), rmp::write_array_len)?;
     for output in outputs {
-        write(&mut pieces, output)?;
+        write(&mut writer, output)?;
     }
-    Ok(pieces.finish())
+    Ok(writer.finish())
 }
 
-fn write(pieces: &mut Pieces, output: &Output<'_>) -> Result<()> {
+fn write(writer: &mut BodyWriter, output: &Output<'_>) -> Result<()> {
     let tensor = output.tensor;
-    let out = &mut pieces.out;
+    let out = &mut writer.out;
     length(out, 4, rmp::write_map_len)?;
     text(out, "name")?;
     text(out, &output.spec.name)?;
@@ -57,7 +57,7 @@ fn write(pieces: &mut Pieces, output: &Output<'_>) -> Result<()> {
     text(out, "data")?;
     if tensor.datatype() != Datatype::Bytes {
         length(out, tensor.buffer().len(), rmp::write_bin_len)?;
-        pieces.tensor(tensor.buffer());
+        writer.tensor(tensor.buffer());
         return Ok(());
     }
     copies::count(Step::Encode, tensor.as_slice().len());

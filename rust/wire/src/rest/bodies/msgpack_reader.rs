@@ -1,9 +1,9 @@
-//! msgpack, item by item, as it lies in the body.
+//! Pull reader of msgpack, in place.
 
 use penstock_core::{Error, Result};
 use rmp::{Marker, decode};
 
-/// A value, or the head of one that has more in it.
+/// A value, or the header of a list or map.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Item<'b> {
     Nil,
@@ -23,7 +23,7 @@ pub(super) enum Item<'b> {
 }
 
 impl Item<'_> {
-    /// What it is, in a message.
+    /// Describes the item for an error.
     pub(super) fn what(&self) -> String {
         match self {
             Self::Nil => "nil".to_owned(),
@@ -53,12 +53,12 @@ impl<'b> Reader<'b> {
         Self { rest: body, whole: body.len(), max_depth }
     }
 
-    /// How many bytes are left.
+    /// Number of bytes left.
     pub(super) fn remaining(&self) -> usize {
         self.rest.len()
     }
 
-    /// An error that says where it is, and what was expected there.
+    /// Error for an unexpected byte.
     pub(super) fn fault(&self, expected: &str) -> Error {
         let at = self.whole - self.rest.len();
         Error::invalid(format!("request msgpack at byte {at}: expected {expected}"))
@@ -116,7 +116,7 @@ impl<'b> Reader<'b> {
         Some(bytes)
     }
 
-    /// Text: a string, or bytes as older writers have it.
+    /// Reads text: a string, or bytes, which older writers use.
     pub(super) fn text(&mut self, expected: &str) -> Result<&'b str> {
         let start = *self;
         match self.item()? {

@@ -30,8 +30,8 @@ pub(super) fn decode(body: &[u8], inputs: &mut Inputs<'_>) -> Result<()> {
 /// Input `index`, from a file in memory.
 pub(super) fn input(file: &[u8], index: usize, inputs: &mut Inputs<'_>) -> Result<()> {
     let name = &inputs.declared(index).name;
-    let array = Array::parse(file).map_err(|error| inputs.blame(index, &error))?;
-    let element = Element::parse(array.descr).map_err(|error| inputs.blame(index, &error))?;
+    let array = Array::parse(file).map_err(|error| inputs.with_input_name(index, &error))?;
+    let element = Element::parse(array.descr).map_err(|error| inputs.with_input_name(index, &error))?;
     let Some(datatype) = element.datatype(inputs.declared(index).datatype) else {
         return Err(Error::invalid(format!("input '{name}' has dtype '{}', which no datatype has", array.descr)));
     };
@@ -53,7 +53,7 @@ pub(super) fn input(file: &[u8], index: usize, inputs: &mut Inputs<'_>) -> Resul
     put(inputs, index, (datatype, element), array.shape, array.data)
 }
 
-/// Adds elements that lie row after row.
+/// Adds row-major elements.
 fn put(
     inputs: &mut Inputs<'_>,
     index: usize,
@@ -61,7 +61,7 @@ fn put(
     shape: Shape,
     data: &[u8],
 ) -> Result<()> {
-    let buffer = element.little_endian(data).map_err(|error| inputs.blame(index, &error))?;
+    let buffer = element.little_endian(data).map_err(|error| inputs.with_input_name(index, &error))?;
     copies::count(Step::Receive, buffer.len());
     inputs.put(index, datatype, shape, buffer)
 }
@@ -185,7 +185,7 @@ fn wrong_header() -> Error {
     Error::invalid("the npy header is broken, expected a dict of 'descr', 'fortran_order' and 'shape'")
 }
 
-/// What a `descr` says of an element.
+/// Element type of a `descr`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Element {
     kind: u8,
@@ -227,8 +227,8 @@ impl Element {
         self.size
     }
 
-    /// The datatype of such elements, for an input that expects `expected`: numpy has no brain floats, and
-    /// keeps those of `ml_dtypes` as two bytes of nothing in particular.
+    /// Returns the datatype, for an input that expects `expected`. numpy has no brain floats: those of `ml_dtypes` are
+    /// raw bytes.
     pub(super) fn datatype(self, expected: Datatype) -> Option<Datatype> {
         let raw = || expected.size() == Some(self.size) && expected.numpy_code().starts_with('V');
         match self.kind {
@@ -238,7 +238,7 @@ impl Element {
         }
     }
 
-    /// Elements as they lie in a tensor.
+    /// Converts elements to the layout of a tensor.
     pub(super) fn little_endian(self, data: &[u8]) -> Result<AlignedBuffer> {
         match self.kind {
             b'S' => numpy_strings::framed(data, self.size, Kind::Bytes, false),

@@ -2,38 +2,38 @@
 
 use super::{
     numpy_strings::{self, Kind},
-    tensors::{Output, Pieces},
+    tensors::{BodyWriter, Output},
 };
 use penstock_core::{
     BodyChunks, Datatype, Error, Result,
     copies::{self, Step},
 };
 
-/// What the data after a header begins at a multiple of.
+/// Alignment of the data in a file, in bytes.
 const ALIGNMENT: usize = 64;
 
 pub(super) fn encode(outputs: &[Output<'_>]) -> Result<BodyChunks> {
     let [output] = outputs else {
         return Err(Error::invalid(format!("an npy answer is one output, not {}", outputs.len())));
     };
-    let mut pieces = Pieces::default();
-    write(&mut pieces, output)?;
-    Ok(pieces.finish())
+    let mut writer = BodyWriter::default();
+    write(&mut writer, output)?;
+    Ok(writer.finish())
 }
 
 /// Writes one array as a file.
-pub(super) fn write(pieces: &mut Pieces, output: &Output<'_>) -> Result<()> {
+pub(super) fn write(writer: &mut BodyWriter, output: &Output<'_>) -> Result<()> {
     let tensor = output.tensor;
     if tensor.datatype() == Datatype::Bytes {
         let (kind, letter) = if output.spec.text { (Kind::Text, "<U") } else { (Kind::Bytes, "|S") };
         let (padded, width) = numpy_strings::padded(&output.spec.name, tensor, kind)?;
-        header(&mut pieces.out, &format!("{letter}{width}"), tensor.shape());
+        header(&mut writer.out, &format!("{letter}{width}"), tensor.shape());
         copies::count(Step::Encode, padded.len());
-        pieces.out.extend_from_slice(&padded);
+        writer.out.extend_from_slice(&padded);
         return Ok(());
     }
-    header(&mut pieces.out, &descr(tensor.datatype()), tensor.shape());
-    pieces.tensor(tensor.buffer());
+    header(&mut writer.out, &descr(tensor.datatype()), tensor.shape());
+    writer.tensor(tensor.buffer());
     Ok(())
 }
 

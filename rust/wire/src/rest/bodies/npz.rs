@@ -2,14 +2,14 @@
 
 use super::{
     npy_decode, npy_encode,
-    tensors::{Inputs, Output, Pieces},
+    tensors::{BodyWriter, Inputs, Output},
 };
 use crate::coding::InflateLimits;
 use penstock_core::{BodyChunks, Error, Kind, Result};
 use std::io::{Cursor, Read, Write};
 use zip::{CompressionMethod, ZipArchive, ZipWriter, result::ZipError, write::SimpleFileOptions};
 
-/// How much is inflated between two looks at the bounds.
+/// Bytes inflated between two checks of the limits.
 const STEP: usize = 64 << 10;
 
 pub(super) fn decode(body: &[u8], bounds: InflateLimits, inputs: &mut Inputs<'_>) -> Result<()> {
@@ -74,9 +74,9 @@ fn broken(error: &ZipError) -> Error {
 pub(super) fn encode(outputs: &[Output<'_>]) -> Result<BodyChunks> {
     let mut writer = ZipWriter::new(Cursor::new(Vec::new()));
     for output in outputs {
-        let mut pieces = Pieces::default();
-        npy_encode::write(&mut pieces, output)?;
-        let chunks = pieces.finish();
+        let mut file = BodyWriter::default();
+        npy_encode::write(&mut file, output)?;
+        let chunks = file.finish();
         let size: usize = chunks.iter().map(bytes::Bytes::len).sum();
         let options = SimpleFileOptions::default()
             .compression_method(CompressionMethod::Stored)

@@ -11,7 +11,7 @@ pub(super) enum Kind {
     Text,
 }
 
-/// The most bytes that padding may make of an answer, beyond eight times its own.
+/// Maximum size of padded strings, in bytes, unless eight times their own size is more.
 const MOST_PADDED: usize = 64 << 20;
 
 /// Elements of `width` bytes as framed ones; padding is taken off.

@@ -1,4 +1,4 @@
-//! What a request says beside its tensors, in formats that have no place for it.
+//! Options of a request, in formats without a place for them.
 
 use crate::{json::reader::Reader, rest::parameters::RequestParameters};
 use penstock_core::{Error, ModelSpec, RequestMetadata, RequestedOutput, ResponsePlan, Result, Schedule};
@@ -46,7 +46,7 @@ impl RequestOptions {
         Ok(Self { plan, caller, timeout: parameters.timeout, schedule: parameters.schedule.finish() })
     }
 
-    /// The plan of the answer.
+    /// The plan of the response.
     pub fn plan(&self) -> &ResponsePlan {
         &self.plan
     }

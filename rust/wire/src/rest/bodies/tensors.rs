@@ -1,4 +1,4 @@
-//! Where decoders put tensors, and where encoders find them.
+//! Decoded inputs, and outputs to encode.
 
 use crate::Limits;
 use bytes::Bytes;
@@ -21,7 +21,7 @@ impl<'s> Inputs<'s> {
         Self { spec, limits, tensors: Vec::new() }
     }
 
-    /// The input of a name, which must not be there yet.
+    /// Returns the index of an input that is not decoded yet.
     pub(super) fn index(&self, name: &str) -> Result<usize> {
         let index = self.spec.input_index(name)?;
         if self.tensors.iter().any(|(known, _)| *known == index) {
@@ -35,16 +35,16 @@ impl<'s> Inputs<'s> {
         &self.spec.inputs[index]
     }
 
-    /// Checks the datatype and shape of an input, before room is made for it. The number of elements.
+    /// Checks datatype and shape of an input before its buffer is allocated; returns the number of elements.
     pub(super) fn check(&self, index: usize, datatype: Datatype, shape: &[usize]) -> Result<usize> {
         self.spec.check_input(index, datatype, shape)?;
-        element_count(shape).map_err(|error| self.blame(index, &error))
+        element_count(shape).map_err(|error| self.with_input_name(index, &error))
     }
 
-    /// Adds an input whose elements lie in `data` as they do in memory.
+    /// Adds an input whose elements have the tensor's layout in `data`.
     pub(super) fn copy(&mut self, index: usize, datatype: Datatype, shape: Shape, data: &[u8]) -> Result<()> {
         self.check(index, datatype, &shape)?;
-        let expected = byte_size(datatype, &shape).map_err(|error| self.blame(index, &error))?;
+        let expected = byte_size(datatype, &shape).map_err(|error| self.with_input_name(index, &error))?;
         // Only what fits is copied; the rest is for the tensor to refuse.
         let mut buffer =
             aligned_with_capacity(if expected.is_none_or(|size| size == data.len()) { data.len() } else { 0 });
@@ -55,7 +55,7 @@ impl<'s> Inputs<'s> {
                 expected.unwrap_or(0),
                 shape.as_slice()
             ));
-            return Err(self.blame(index, &error));
+            return Err(self.with_input_name(index, &error));
         }
         buffer.extend_from_slice(data);
         copies::count(Step::Receive, data.len());
@@ -64,14 +64,14 @@ impl<'s> Inputs<'s> {
 
     /// Adds an input whose elements are in place.
     pub(super) fn put(&mut self, index: usize, datatype: Datatype, shape: Shape, buffer: AlignedBuffer) -> Result<()> {
-        let tensor =
-            Tensor::new(datatype, shape, Buffer::Aligned(buffer)).map_err(|error| self.blame(index, &error))?;
+        let tensor = Tensor::new(datatype, shape, Buffer::Aligned(buffer))
+            .map_err(|error| self.with_input_name(index, &error))?;
         self.tensors.push((index, tensor));
         Ok(())
     }
 
-    /// An error that says which input it is of.
-    pub(super) fn blame(&self, index: usize, error: &Error) -> Error {
+    /// Adds the input's name to an error.
+    pub(super) fn with_input_name(&self, index: usize, error: &Error) -> Error {
         Error::new(error.kind(), format!("input '{}': {}", self.spec.inputs[index].name, error.message()))
     }
 
@@ -86,17 +86,17 @@ pub(super) struct Output<'r> {
     pub(super) tensor: &'r Tensor,
 }
 
-/// From this size on a tensor is sent as it lies in memory; smaller ones are joined.
+/// Tensors of at least this size are sent without a copy; smaller ones are joined.
 const OWN_CHUNK: usize = 16 << 10;
 
-/// A body that is written: heads, and tensors as they lie in memory.
+/// A body under construction: headers, and tensors.
 #[derive(Default)]
-pub(super) struct Pieces {
+pub(super) struct BodyWriter {
     pub(super) out: Vec<u8>,
     chunks: BodyChunks,
 }
 
-impl Pieces {
+impl BodyWriter {
     /// Appends a tensor's bytes.
     pub(super) fn tensor(&mut self, buffer: &Buffer) {
         match buffer {

@@ -45,7 +45,7 @@ fn answers_of_other_servers_are_read() {
 fn wrong_answers_say_what_is_wrong() {
     let binary =
         |size: &str| output(&format!(r#""datatype":"FP32","shape":[1],"parameters":{{"binary_data_size":{size}}}"#));
-    for (json, tail, said) in [
+    for (json, tail, expected) in [
         ("{}".to_owned(), &[][..], "it has no 'outputs'"),
         ("[]".to_owned(), &[], "its JSON at byte 0: expected a JSON object"),
         (r#"{"outputs":[]} 1"#.to_owned(), &[], "its JSON at byte 15: expected nothing after the answer's object"),
@@ -64,7 +64,7 @@ fn wrong_answers_say_what_is_wrong() {
         (binary("4"), &[], "0 bytes follow its JSON, 'binary_data_size' announces 4"),
         (r#"{"outputs":[{"shape":[1]}]}"#.to_owned(), &[], "an output has no 'name'"),
     ] {
-        assert_eq!(refused(&json, tail), said);
+        assert_eq!(refused(&json, tail), expected);
     }
 }
 

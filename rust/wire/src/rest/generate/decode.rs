@@ -1,6 +1,6 @@
 //! Reads generate requests. A member that names an input is that tensor, any other is a parameter.
 
-use crate::{DecodedRequest, Limits, request_schema::refuse_open};
+use crate::{DecodedRequest, Limits, request_schema::refuse_raw_request_model};
 use crate::{
     json::{
         array::{self, Target},
@@ -18,7 +18,7 @@ use smallvec::SmallVec;
 pub struct GenerateRequest {
     /// The request, as any other.
     pub decoded: DecodedRequest,
-    /// Whether the answer's parameters are wanted, in an object of their own named `details`.
+    /// The response's parameters are requested in an object named `details`.
     pub details: bool,
 }
 
@@ -42,8 +42,8 @@ pub struct GenerateRequest {
 /// # Errors
 /// `InvalidInput` that names the tensor or parameter, or the byte where the JSON is wrong.
 pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<GenerateRequest> {
-    refuse_open(spec, "generate has nothing to fill")?;
-    let mut draft = Draft {
+    refuse_raw_request_model(spec, "generate has nothing to fill")?;
+    let mut builder = Builder {
         spec,
         limits,
         tensors: SmallVec::new(),
@@ -52,15 +52,15 @@ pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<Generate
         details: false,
     };
     let mut reader = Reader::new(json);
-    draft.object(&mut reader, Level::Top)?;
+    builder.object(&mut reader, Level::Top)?;
     if reader.peek().is_some() {
         return Err(reader.fault("nothing after the request's object").into());
     }
-    draft.finish()
+    builder.finish()
 }
 
-/// Whether a body is an infer request: its `inputs` are a list of objects with a `datatype`. An input of
-/// that name does not look so.
+/// Returns whether a body is an infer request: its `inputs` are a list of objects with a `datatype`, unlike an input of
+/// that name.
 pub fn is_infer(json: &[u8]) -> bool {
     looks_like_infer(json).unwrap_or(false)
 }
@@ -90,7 +90,7 @@ fn looks_like_infer(json: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// Which object is read.
+/// Current object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Level {
     Top,
@@ -98,7 +98,7 @@ enum Level {
     Parameters,
 }
 
-struct Draft<'s> {
+struct Builder<'s> {
     spec: &'s ModelSpec,
     limits: &'s Limits,
     tensors: SmallVec<[(usize, Tensor); 2]>,
@@ -107,7 +107,7 @@ struct Draft<'s> {
     details: bool,
 }
 
-impl Draft<'_> {
+impl Builder<'_> {
     fn object(&mut self, reader: &mut Reader<'_>, level: Level) -> Result<()> {
         let expected = if level == Level::Top { "a JSON object" } else { "an object for 'parameters'" };
         reader.expect(b'{', expected)?;

@@ -1,4 +1,4 @@
-//! Writes generate answers, and the events of streams of any kind.
+//! Encodes generate responses, and the events of all streams.
 
 use crate::{
     json::{
@@ -12,26 +12,26 @@ use crate::{
 };
 use penstock_core::{Error, InferResponse, Kind, ModelSpec, Parameters, ResponsePlan, Result};
 
-/// What the answers of a stream look like.
+/// Form of a stream's responses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As those of the infer protocol, in JSON.
     Infer,
     /// Flat objects; with `details`, the handler's parameters are in an object of that name.
     Generated {
-        /// Whether the request asked for `details`.
+        /// The request has `details`.
         details: bool,
     },
 }
 
-/// Writes the answers to one request.
+/// Encoder of the responses to one request.
 #[derive(Clone, Copy, Debug)]
 pub struct Writer<'a> {
-    /// The model that answers.
+    /// The model.
     pub spec: &'a ModelSpec,
-    /// What the request asked for.
+    /// The request's plan.
     pub plan: &'a ResponsePlan,
-    /// What the answers look like.
+    /// Form of the responses.
     pub form: Form,
     /// Choices of the server.
     pub options: EncodeOptions,
@@ -46,10 +46,10 @@ pub fn error_event(error: &Error) -> Vec<u8> {
 }
 
 impl Writer<'_> {
-    /// Appends an answer as one server-sent event: `data: `, its JSON, and an empty line.
+    /// Appends a response as one server-sent event: `data: `, its JSON, and an empty line.
     ///
     /// # Errors
-    /// As [`Writer::object`]; nothing is appended then.
+    /// As for [`Writer::object`]; nothing is appended then.
     pub fn event(&self, out: &mut Vec<u8>, response: &InferResponse) -> Result<()> {
         let before = out.len();
         out.extend_from_slice(BEGIN);
@@ -61,14 +61,13 @@ impl Writer<'_> {
         written
     }
 
-    /// Appends an answer as one JSON object.
+    /// Appends a response as one JSON object.
     ///
-    /// Generated: `id`, `model_name`, `model_version`, the handler's parameters and all outputs are its
-    /// members. An output of one element is a scalar, any other a flat list.
+    /// The members of a generated object are `id`, `model_name`, `model_version`, the handler's parameters and all
+    /// outputs. An output of one element is a scalar, any other a flat list.
     ///
     /// # Errors
-    /// `InvalidInput` for a BYTES output that is not text; `Internal` when the answer has not the
-    /// model's outputs.
+    /// `InvalidInput` for a BYTES output that is not text; `Internal` when outputs are missing.
     pub fn object(&self, out: &mut Vec<u8>, response: &InferResponse) -> Result<()> {
         match self.form {
             Form::Infer => {
@@ -96,7 +95,7 @@ impl Writer<'_> {
         out.extend_from_slice(b",\"model_version\":");
         string::write(out, &spec.version);
         let strict = self.options.strict_json;
-        write_told(out, spec, &response.parameters, details, strict);
+        write_handler_parameters(out, spec, &response.parameters, details, strict);
         let outputs = spec.outputs.iter().zip(&response.outputs);
         for (declared, tensor) in outputs.filter(|(_, tensor)| !tensor.is_absent()) {
             out.push(b',');
@@ -115,9 +114,9 @@ impl Writer<'_> {
     }
 }
 
-/// The handler's parameters. One that is named like an output, or like a member of ours, would make two
-/// members of one name: it is left out.
-fn write_told(out: &mut Vec<u8>, spec: &ModelSpec, parameters: &Parameters, details: bool, strict: bool) {
+/// Writes the handler's parameters. One with the name of another member is left out, since the object would have two
+/// members of one name.
+fn write_handler_parameters(out: &mut Vec<u8>, spec: &ModelSpec, parameters: &Parameters, details: bool, strict: bool) {
     if details {
         out.extend_from_slice(b",\"details\":");
         if parameters.is_empty() {

@@ -1,4 +1,4 @@
-//! One input's values: nested JSON appended straight to the tensor's buffer. Its shape is found on the way.
+//! One input's values: nested JSON appended to the tensor's buffer. The shape is found while reading.
 
 use crate::{
     Limits,
@@ -27,7 +27,7 @@ pub(super) struct Column<'s> {
     /// The sizes of a value's axes: declared, or else found in the first value.
     axes: SmallVec<[Option<usize>; 4]>,
     buffer: AlignedBuffer,
-    /// How many values were read.
+    /// Number of values read.
     pub(super) count: usize,
 }
 
@@ -60,11 +60,10 @@ impl<'s> Column<'s> {
         }
     }
 
-    /// The tensor of all values, which lie behind each other along a batch axis of `batch` rows if that is
-    /// given.
+    /// Returns the tensor of all values, along a batch axis of `batch` rows if set.
     ///
     /// # Errors
-    /// `InvalidInput` when the shape is not what the model takes.
+    /// `InvalidInput` for a shape that the model does not accept.
     pub(super) fn finish(self, batch: Option<usize>) -> Result<(usize, Tensor)> {
         let shape: Shape = batch.into_iter().chain(self.axes.iter().map(|axis| axis.unwrap_or(0))).collect();
         let datatype = self.spec.datatype;

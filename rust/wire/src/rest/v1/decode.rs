@@ -7,7 +7,7 @@ use crate::{
         fault::Scan,
         reader::{Reader, Skip},
     },
-    request_schema::refuse_open,
+    request_schema::refuse_raw_request_model,
     rest::parameters::RequestParameters,
 };
 use penstock_core::{Error, InferRequest, ModelSpec, RequestMetadata, Result};
@@ -16,15 +16,15 @@ use std::time::Duration;
 /// A decoded call.
 #[derive(Debug)]
 pub struct PredictRequest {
-    /// What goes to the queue: one request, or one for each instance if the model has no batch axis.
+    /// Requests for the queue: one, or one per instance if the model has no batch axis.
     pub requests: Vec<InferRequest>,
-    /// How the inputs came, and so how the outputs go back.
+    /// Form of the inputs, which the outputs take too.
     pub form: Form,
-    /// How long the caller said it would wait, from now.
+    /// The client's timeout, from now.
     pub timeout: Option<Duration>,
 }
 
-/// How the inputs of a call came.
+/// Form of a call's inputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// `instances`: a list with so many rows.
@@ -53,7 +53,7 @@ pub enum Form {
 /// # Errors
 /// `InvalidInput` that says where the JSON is wrong, or names the instance and the input.
 pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<PredictRequest> {
-    refuse_open(spec, "its instances have no names")?;
+    refuse_raw_request_model(spec, "its instances have no names")?;
     let mut body = Body { spec, limits, form: None, requests: Vec::new(), parameters: RequestParameters::default() };
     body.read(json).map_err(|error| {
         if error.message().starts_with("request JSON") {
@@ -64,7 +64,7 @@ pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<PredictR
     body.finish()
 }
 
-/// Whether a body is a V1 call's: whether `instances` is among its keys, or comes before `inputs`.
+/// Returns whether a body is a V1 call's: `instances` is among its keys, before any `inputs`.
 pub fn has_instances(json: &[u8], limits: &Limits) -> bool {
     let find = || -> Scan<bool> {
         let mut reader = Reader::new(json);
@@ -137,11 +137,11 @@ impl Body<'_> {
         let (mut first, mut count) = (true, 0);
         while reader.item(&mut first)? {
             if spec.batching.is_some() {
-                table.read(reader, count).map_err(|error| blamed(count, &error))?;
+                table.read(reader, count).map_err(|error| with_position(count, &error))?;
             } else {
                 self.check_count(count)?;
                 let read = table.read(reader, 0).and_then(|()| table.finish(None));
-                self.requests.push(read.map_err(|error| blamed(count, &error))?);
+                self.requests.push(read.map_err(|error| with_position(count, &error))?);
                 table = Table::new(spec, self.limits, false);
             }
             count += 1;
@@ -162,7 +162,7 @@ impl Body<'_> {
         Ok(())
     }
 
-    /// Begins a list of inputs: the last of a key stays, and only one of the two keys may be there.
+    /// Starts a list of inputs: the last of a key counts, and only one of the two keys may be present.
     fn begin(&mut self, other: bool) -> Result<()> {
         self.requests.clear();
         if other { Err(Error::invalid("the request has both 'instances' and 'inputs'")) } else { Ok(()) }
@@ -187,8 +187,8 @@ impl Body<'_> {
     }
 }
 
-/// An error that says which instance it is of. A position in the text says so already.
-fn blamed(instance: usize, error: &Error) -> Error {
+/// Adds the instance to an error without a position.
+fn with_position(instance: usize, error: &Error) -> Error {
     if error.message().starts_with("request JSON") {
         return error.clone();
     }

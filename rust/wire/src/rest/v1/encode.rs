@@ -1,4 +1,4 @@
-//! Encodes the answer to a V1 call.
+//! Encodes the response to a V1 call.
 
 use super::Form;
 use crate::{
@@ -11,14 +11,13 @@ use crate::{
 use penstock_core::{Datatype, Error, InferResponse, Kind, ModelSpec, Result, Tensor, TensorSpec, bytes_tensor};
 use smallvec::SmallVec;
 
-/// Encodes the answers to a call's requests as one object, whose only key is `key`.
+/// Encodes the responses to a call's requests as one object with the key `key`.
 ///
-/// Instances come back as a list with an item for each: the output's value, or an object by output name
-/// if the model has not one output. Inputs as a whole come back as outputs as a whole. BYTES are
-/// strings, or `{"b64": text}` for those that are not UTF-8 and for outputs whose name ends in `_bytes`.
+/// Instances return as a list of items: the value of the only output, or an object by output name. Whole inputs return
+/// as whole outputs. BYTES are strings, or `{"b64": text}` if they are not UTF-8 or the output's name ends in `_bytes`.
 ///
 /// # Errors
-/// `Internal` when the answers have not the model's outputs; `Handler` for a document that is not JSON.
+/// `Internal` when outputs are missing; `Handler` for a document that is not JSON.
 pub fn encode(
     spec: &ModelSpec,
     form: Form,
@@ -73,10 +72,10 @@ fn separated<T>(
     Ok(())
 }
 
-/// The outputs of one answer, each at the row that is next.
+/// Outputs of one response, each at its next row.
 struct Writers<'t> {
     each: SmallVec<[Writer<'t>; 2]>,
-    /// Whether the model has no other output, so that its values stand by themselves.
+    /// The model has one output, whose values stand alone.
     alone: bool,
 }
 
@@ -178,7 +177,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes a document as it is, once it is sure that it leaves the answer JSON.
+    /// Writes a document unchanged, after checking that it is JSON.
     fn document(&self, out: &mut Vec<u8>, element: &[u8]) -> Result<()> {
         let mut reader = Reader::new(element);
         let whole = reader.skip(Skip { max_depth: usize::MAX, outer: 0, non_finite: !self.strict });

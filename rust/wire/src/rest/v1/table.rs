@@ -31,10 +31,10 @@ impl<'s> Table<'s> {
         self.check(row)
     }
 
-    /// The request, of `rows` rows along a new batch axis if that is given.
+    /// Returns the request, of `rows` rows along a new batch axis if set.
     ///
     /// # Errors
-    /// `InvalidInput` when the shapes are not what the model takes.
+    /// `InvalidInput` for shapes that the model does not accept.
     pub(super) fn finish(self, rows: Option<usize>) -> Result<InferRequest> {
         let given = self.columns.into_iter().filter(|column| column.count > 0);
         let tensors = given.map(|column| column.finish(rows)).collect::<Result<SmallVec<[_; 2]>>>()?;
@@ -84,7 +84,7 @@ impl<'s> Table<'s> {
     }
 }
 
-/// Whether the only input's value comes in an object under its name.
+/// Returns whether the only input's value is in an object under its name.
 fn is_named(reader: &mut Reader<'_>, column: &Column<'_>) -> Result<bool> {
     if reader.peek() != Some(b'{') || column.spec().document {
         return Ok(false);
