@@ -144,7 +144,7 @@ def test_explain_is_a_method_next_to_the_handler(v1: Transport) -> None:
 
 
 def test_a_model_without_an_explainer_says_so(v1: Transport) -> None:
-    expected = "model 'two' cannot explain: its class has no method 'explain' that says what it returns"
+    expected = "model 'two' cannot explain: its class has no method 'explain' with an annotated return type"
     assert post(v1, "two:explain", {"instances": []}).refusal(501) == expected
     post(v1, "none:explain", {"instances": []}).refusal(404)
 

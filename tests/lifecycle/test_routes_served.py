@@ -169,7 +169,7 @@ def test_what_is_told_over_grpc() -> None:
         np.testing.assert_array_equal(ask("tensors").as_numpy("y"), [1.5, 2.5])
         for which, code, message in (
             ("refused", "StatusCode.INVALID_ARGUMENT", "no"),
-            ("text", "StatusCode.INTERNAL", "model 'answers' answered with a body, which only HTTP has a place for"),
+            ("text", "StatusCode.INTERNAL", "model 'answers' answered with a body, which gRPC cannot carry"),
             ("error", "StatusCode.NOT_FOUND", "there is none"),
         ):
             with pytest.raises(InferenceServerException) as raised:

@@ -1,4 +1,4 @@
-//! The whole server with a closure in place of a Python handler: the speed of light for every benchmark.
+//! The whole server with a closure instead of a Python handler: the upper bound for every benchmark.
 //!
 //! `cargo run --release -p penstock-server --example echo -- 127.0.0.1:8000 127.0.0.1:8001`
 //! serves model `m1` (FP32[16] doubled, one call a request) and `m1b` (the same, batched).

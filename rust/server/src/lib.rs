@@ -1,7 +1,8 @@
 //! Penstock's server: sockets, limits, routes, drain. No Python.
 //!
-//! A request's way down: [`connection`] (a socket's bytes, timeouts), [`front`] (which protocol, which
-//! route), `rest::infer` or `grpc::infer` (read, decode), [`compute`] (queue and wait), encode.
+//! A request passes `net` (sockets, timeouts), `dispatch` (checks, protocol, route), `rest` or `grpc` (receive,
+//! decode),
+//! `infer` (queue and wait), and is encoded on the way back. Each folder imports only those below it.
 #![forbid(unsafe_code)]
 
 mod body;

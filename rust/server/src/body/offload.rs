@@ -1,4 +1,4 @@
-//! Work that would keep an I/O thread from its other connections goes to a thread of its own.
+//! Moves long work from I/O threads, which have other connections to serve, to blocking threads.
 
 use penstock_core::{Error, Kind, Result};
 use std::{
@@ -7,22 +7,22 @@ use std::{
 };
 use tokio::task::JoinHandle;
 
-/// Bytes of JSON from which on decoding or encoding is handed over: some hundred microseconds of work,
-/// against some tens for the way there and back.
+/// Bytes of JSON from which decoding or encoding is moved: some hundred microseconds of work, against some tens for
+/// the two thread switches.
 pub(crate) const MIN_BYTES: usize = 256 << 10;
 
-/// Work that was done here, or that a thread is at.
+/// Result of work that was done at once, or that a blocking thread does.
 #[must_use = "the result comes when it is awaited"]
 pub(crate) enum Offloaded<T> {
     Here(Option<Result<T>>),
     Thread(JoinHandle<Result<T>>),
 }
 
-/// Runs `work` here and now if it is small, else on a thread where it may take its time. No future holds what
-/// `work` needs: it would be moved with it.
+/// Runs `work` at once if it is small, else on a blocking thread. The future does not hold `work`,
+/// because it would be moved with all futures around it.
 ///
 /// # Errors
-/// What `work` returns; `Internal` if it panics on its thread.
+/// The error of `work`; `Internal` if it panics on its thread.
 pub(crate) fn run<T: Send + 'static>(bytes: usize, work: impl FnOnce() -> Result<T> + Send + 'static) -> Offloaded<T> {
     if bytes < MIN_BYTES {
         return Offloaded::Here(Some(work()));

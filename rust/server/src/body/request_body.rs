@@ -1,4 +1,4 @@
-//! The pieces of a request's body, as they come off the connection.
+//! Chunks of a request's body.
 
 use super::timed_body::SlowBody;
 use bytes::Bytes;
@@ -7,7 +7,7 @@ use http_body_util::BodyExt as _;
 use penstock_core::{Error, Kind, Result};
 use std::{error::Error as StdError, io};
 
-/// A request's body, from a socket or from memory.
+/// Body of a request, from a socket or from memory.
 pub(crate) trait RequestBody:
     HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static
 {
@@ -18,11 +18,11 @@ impl<B> RequestBody for B where
 {
 }
 
-/// The next piece of data; `None` at the end. Trailers are passed over.
+/// Returns the next chunk; `None` at the end. Trailers are skipped.
 ///
 /// # Errors
-/// `Cancelled` when the client leaves before the end, `InvalidInput` when what it sends is no body, `Timeout`
-/// when it sends too slowly.
+/// `Cancelled` when the client leaves before the end, `InvalidInput` for a malformed body, `Timeout`
+/// when it arrives too slowly.
 pub(crate) async fn next_chunk<B: RequestBody>(body: &mut B) -> Result<Option<Bytes>> {
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failed(&*error.into()))?;
@@ -33,7 +33,7 @@ pub(crate) async fn next_chunk<B: RequestBody>(body: &mut B) -> Result<Option<By
     Ok(None)
 }
 
-/// Tells a client that breaks the rules from one that leaves: hyper marks the first in the cause.
+/// Distinguishes a malformed body from a client that left: hyper marks the first in the cause.
 fn failed(error: &(dyn StdError + 'static)) -> Error {
     let mut cause = Some(error);
     while let Some(error) = cause {

@@ -1,4 +1,4 @@
-//! The body of an answer: a few chunks as they lie in memory, and gRPC's trailers.
+//! Body of a response: a few chunks without copies, and gRPC's trailers.
 
 use crate::state::ResponseMemory;
 use bytes::Bytes;
@@ -11,35 +11,35 @@ use std::{
     task::{Context, Poll},
 };
 
-/// What every route answers with.
+/// Body of every response.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// Known in full.
+    /// A body that is complete.
     Chunks {
-        /// What is left to send, last first.
+        /// Unsent chunks, last first.
         reversed: BodyChunks,
         /// Sent after the last chunk.
         trailers: Option<HeaderMap>,
-        /// The memory of a large answer, counted until its last byte is sent.
+        /// Memory of a large response, until its last byte is sent.
         held: Option<Arc<ResponseMemory>>,
     },
-    /// Made by axum or tonic, or one event after the other.
+    /// A body that is produced while it is sent.
     Streamed(axum::body::Body),
 }
 
 impl Body {
-    /// A body without trailers.
+    /// Creates a body without trailers.
     pub(crate) fn new(chunks: BodyChunks) -> Self {
         Self::with_trailers(chunks, None)
     }
 
-    /// A body whose trailers follow it.
+    /// Creates a body with trailers.
     pub(crate) fn with_trailers(mut chunks: BodyChunks, trailers: Option<HeaderMap>) -> Self {
         chunks.reverse();
         Self::Chunks { reversed: chunks, trailers, held: None }
     }
 
-    /// Takes the chunks out of a body that is known in full and has no trailers.
+    /// Takes the chunks of a complete body without trailers.
     pub(crate) fn take_chunks(&mut self) -> Option<BodyChunks> {
         match self {
             Self::Chunks { reversed, trailers: None, .. } => {
@@ -51,7 +51,7 @@ impl Body {
         }
     }
 
-    /// Bytes of a body that is known in full; 0 for one that is made while it is sent.
+    /// Returns the bytes of a complete body; 0 for a streamed one.
     pub(crate) fn bytes(&self) -> usize {
         match self {
             Self::Chunks { reversed, .. } => reversed.iter().map(Bytes::len).sum(),
@@ -59,7 +59,7 @@ impl Body {
         }
     }
 
-    /// The same body with the memory that it is counted as; one that is made while it is sent counts itself.
+    /// Attaches the reserved memory of a complete body; a streamed one reserves its own.
     pub(crate) fn with_memory(mut self, answer: Option<ResponseMemory>) -> Self {
         if let (Self::Chunks { held, .. }, Some(answer)) = (&mut self, answer) {
             *held = Some(Arc::new(answer));
@@ -67,17 +67,17 @@ impl Body {
         self
     }
 
-    /// Gives the memory that it is counted as to who sends it.
+    /// Takes the reserved memory, for the sender.
     pub(crate) fn take_memory(&mut self) -> Option<Arc<ResponseMemory>> {
         if let Self::Chunks { held, .. } = self { held.take() } else { None }
     }
 
-    /// Reports whether the body is made while it is sent.
+    /// Reports whether the body is produced while it is sent.
     pub(crate) const fn is_streamed(&self) -> bool {
         matches!(self, Self::Streamed(_))
     }
 
-    /// No bytes at all.
+    /// Creates an empty body.
     pub(crate) fn empty() -> Self {
         Self::new(BodyChunks::new())
     }

@@ -1,4 +1,4 @@
-//! Request bodies: the least rate and the longest silence.
+//! Timeouts of request bodies: minimum rate and longest silence.
 
 use crate::settings::Limits;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::{
 use tokio::time::{Instant, Sleep, sleep};
 use tonic::Status;
 
-/// Time of waiting from which the rate of a body counts.
+/// Waiting time before the rate of a body is checked.
 const RATE_GRACE: Duration = Duration::from_secs(5);
 
 /// Calls whose clients may be silent between messages.
@@ -27,19 +27,19 @@ const OF_MANY_MESSAGES: [&str; 2] = ["/ModelStreamInfer", "/ServerReflectionInfo
 /// hyper's error, or [`SlowBody`].
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// A request's body.
+/// Request body with timeouts.
 pub(crate) struct TimedBody {
     body: Incoming,
     limits: Arc<Limits>,
-    /// Bytes that have come, of this message if there are many.
+    /// Received bytes, of the current message if there are many.
     bytes: u64,
-    /// `None` while all that is asked for is there at once.
+    /// `None` until the first wait.
     pace: Option<Box<Pace>>,
     messages: Option<Messages>,
 }
 
 impl TimedBody {
-    /// The same request, with its body watched.
+    /// Adds timeouts to the body of a request.
     pub(crate) fn of(request: Request<Incoming>, limits: &Arc<Limits>) -> Request<Self> {
         let streams = |path: &str| OF_MANY_MESSAGES.iter().any(|call| path.ends_with(call));
         let messages = (request.version() == Version::HTTP_2 && streams(request.uri().path())).then(Messages::default);
@@ -71,7 +71,7 @@ impl Body for TimedBody {
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
-            // Between messages nothing is owed.
+            // Between messages the client may be silent.
             Poll::Pending if messages.as_ref().is_some_and(|messages| messages.have == 0) => Poll::Pending,
             Poll::Pending => {
                 let pace = pace.get_or_insert_with(|| Box::new(Pace::new(limits)));
@@ -90,11 +90,11 @@ impl Body for TimedBody {
     }
 }
 
-/// The waits for a body.
+/// Waiting times of a body.
 struct Pace {
-    /// All waits that are over.
+    /// Total of finished waits.
     waited: Duration,
-    /// When the present one began.
+    /// Start of the current wait.
     since: Option<Instant>,
     timer: Pin<Box<Sleep>>,
 }
@@ -111,7 +111,7 @@ impl Pace {
         }
     }
 
-    /// Ready once a body, of which so many bytes are there, is late: with the reason.
+    /// Completes with the reason once a body with so many received bytes is late.
     fn poll_late(&mut self, cx: &mut Context<'_>, bytes: u64, limits: &Limits) -> Poll<String> {
         let since = *self.since.get_or_insert_with(Instant::now);
         loop {
@@ -125,8 +125,8 @@ impl Pace {
             let enough_for = enough_for.map_or(Duration::MAX, |time| time.max(RATE_GRACE));
             if waited > enough_for {
                 let millis = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-                let labels = bytes.saturating_mul(1000) / millis.max(1);
-                return Poll::Ready(format!("the body came at {labels} B/s; {rate} are needed"));
+                let measured = bytes.saturating_mul(1000) / millis.max(1);
+                return Poll::Ready(format!("the body came at {measured} B/s; {rate} are needed"));
             }
             self.timer.as_mut().reset(Instant::now() + (enough_for - waited).min(limits.body_timeout - silent));
         }
@@ -140,12 +140,12 @@ struct Messages {
     prefix: [u8; 5],
     have: usize,
     left: usize,
-    /// Bytes of the message at hand that have come.
+    /// Received bytes of the current message.
     at_hand: u64,
 }
 
 impl Messages {
-    /// Takes in bytes, and says whether a message has ended among them.
+    /// Consumes bytes; returns true if a message ended among them.
     fn read(&mut self, mut bytes: &[u8]) -> bool {
         let mut ended = false;
         while !bytes.is_empty() {
@@ -173,7 +173,7 @@ impl Messages {
     }
 }
 
-/// The error of a body that comes too slowly. tonic finds its status among the causes.
+/// Error of a body that arrives too slowly. tonic finds its status among the causes.
 #[derive(Debug)]
 pub(crate) struct SlowBody {
     error: Error,
@@ -185,7 +185,7 @@ impl SlowBody {
         Self { status: Status::deadline_exceeded(&*message), error: Error::slow_body(message) }
     }
 
-    /// The error that its caller is told.
+    /// Returns the error for the client.
     pub(crate) fn error(&self) -> &Error {
         &self.error
     }

@@ -53,9 +53,9 @@ impl Dispatcher {
         }
     }
 
-    /// Responses one request of any protocol.
+    /// Answers one request of any protocol.
     pub(crate) async fn handle<B: RequestBody>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
-        // HTTP/2 has no such header: its connections are told to go away as a whole.
+        // HTTP/2 has no such header: its connections get GOAWAY.
         let closable = request.version() < Version::HTTP_2;
         let mut response = self.dispatch(request, protocol).await;
         if closable && self.context.app.phase() == Phase::Draining {
@@ -89,14 +89,14 @@ impl Dispatcher {
         self.route(&head, body, protocol).await
     }
 
-    /// Responses a REST request by its path: the routes that models declare, inference, the table.
+    /// Answers a REST request by its path: the routes that models declare, inference, the table.
     async fn route<B: RequestBody>(&self, head: &Parts, body: B, protocol: Protocol) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let (path, query) = (uri.path(), uri.query());
         let endpoint = Endpoint::find(&app.config, path);
         let is_post = *method == Method::POST;
         let declared = match endpoint {
-            // Nothing is looked up for V2 inference that no model's route replaces.
+            // V2 inference needs no look-up where no model's route replaces it.
             Endpoint::Inference(Operation::Infer, _) if is_post => match app.registry.has_infer_routes() {
                 true => Ok(rest::find_infer_route(app, path, headers)),
                 false => Ok(None),
@@ -135,7 +135,7 @@ impl Dispatcher {
         }
     }
 
-    /// Responses a request of the table. Web pages of other origins are refused here, for all of its routes.
+    /// Answers a request of the table. Web pages of other origins are refused here, for all of its routes.
     async fn table<B: RequestBody>(&self, endpoint: Endpoint<'_>, head: &Parts, body: B) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let refused = hosts::check_page(&app.config.allowed_hosts, method, uri, headers);
@@ -145,7 +145,7 @@ impl Dispatcher {
         endpoint.respond(&self.context, method, (headers, body)).await
     }
 
-    /// Responses a gRPC call.
+    /// Answers a gRPC call.
     async fn call<B: RequestBody>(&self, router: &Router, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
         let checked = self.check_call(&request, protocol).and_then(|()| grpc::check_access(app, &request));
@@ -180,7 +180,7 @@ impl Dispatcher {
         hosts::check_host(names, request.version(), request.uri(), request.headers())
     }
 
-    /// Responses a request of a listener without REST: the metrics, if it serves them. Access rules do not apply to it.
+    /// Answers a request of a listener without REST: the metrics, if it serves them. Access rules do not apply to it.
     async fn metrics_only<B: RequestBody>(&self, request: Request<B>) -> Response<Body> {
         if !self.scope.metrics {
             let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");

@@ -1,9 +1,9 @@
-//! The server's name in a request: one, and well formed.
+//! Syntax of the host that a request names.
 
 use http::{HeaderMap, Uri, Version, header::HOST};
 use penstock_core::{Error, Result};
 
-/// Refuses a request that does not name its server as HTTP has it: `Host` in HTTP/1.1, `:authority` in HTTP/2.
+/// Refuses a request without exactly one well-formed host: `Host` in HTTP/1.1, `:authority` in HTTP/2.
 ///
 /// # Errors
 /// `InvalidInput` that shows the header.
@@ -31,7 +31,7 @@ pub(crate) fn check(version: Version, uri: &Uri, headers: &HeaderMap) -> Result<
     Err(Error::invalid(message))
 }
 
-/// `uri-host [ ":" port ]` of RFC 9110; a request to no name has it empty.
+/// Reports whether a host is `uri-host [ ":" port ]` of RFC 9110, which may be empty.
 fn is_well_formed(host: &[u8]) -> bool {
     let (name, port) = match host.strip_prefix(b"[") {
         Some(rest) => match rest.iter().position(|&byte| byte == b']') {

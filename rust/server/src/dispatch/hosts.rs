@@ -1,7 +1,7 @@
 //! Protection from web pages: DNS rebinding by the header `Host`, forged requests by `Origin`.
 //!
-//! A browser lets every page send requests to any address, this machine's own included. A page whose name is made to
-//! lead here may even read the answers; `Host` still has that name.
+//! A browser lets every page send requests to any address, those of this machine included. A page whose name resolves
+//! to this server can even read the responses; `Host` still has that name.
 
 use super::host_syntax;
 use http::{HeaderMap, HeaderValue, Method, Uri, Version, header::HOST, header::ORIGIN};
@@ -11,34 +11,34 @@ use std::{
     str,
 };
 
-/// In the setting `allowed_hosts`: any name.
+/// Entry of the setting `allowed_hosts` for any name.
 const ANY: &str = "*";
 
-/// The names by which most callers on this machine call it, compared without parsing.
+/// Most frequent names of clients on this machine, compared without parsing.
 const COMMON_HOSTS: [&[u8]; 2] = [b"127.0.0.1", b"localhost"];
 
-/// Said by browsers of a page's request; pages cannot set it.
+/// Header that browsers set on a page's request; pages cannot set it.
 const SEC_FETCH_SITE: &str = "sec-fetch-site";
 
-/// The most bytes of a header that an answer repeats.
+/// Longest part of a header that an error repeats, in bytes.
 const MAX_SHOWN_BYTES: usize = 256;
 
-/// Decides for a TCP listener whether its requests' hosts are checked.
+/// Decides whether a TCP listener checks the hosts of requests.
 pub(crate) fn are_checked(allowed: &[String], is_loopback: bool) -> bool {
     (is_loopback || !allowed.is_empty()) && !allowed.iter().any(|name| name == ANY)
 }
 
-/// Names that requests may call a server by.
+/// Names that requests may use for a server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Names<'a> {
-    /// Those of the setting.
+    /// Names of the setting.
     pub(crate) allowed: &'a [String],
-    /// Set where other machines call: by an address, which no page can make lead elsewhere, as probes do.
+    /// Set where other machines connect: probes use addresses, and a page cannot redirect an address.
     pub(crate) addresses: bool,
 }
 
-/// Refuses a request without one well-formed name of its server, and one whose name is not among `names`,
-/// where names are checked.
+/// Refuses a request without exactly one well-formed host, and one whose host is not among `names`,
+/// if they are given.
 ///
 /// # Errors
 /// `InvalidInput` or `Forbidden` that shows the name.
@@ -67,10 +67,10 @@ pub(crate) fn check_host(names: Option<Names<'_>>, version: Version, uri: &Uri, 
     }
 }
 
-/// Refuses a request by which a web page of another origin could change something.
+/// Refuses a request with which a web page of another origin could change state.
 ///
-/// Only browsers send `Origin` and `Sec-Fetch-Site`. A page of the same origin is the server's own, unless its name was
-/// made to lead here; no page can do that with a loopback or other address, or a name that is allowed.
+/// Only browsers send `Origin` and `Sec-Fetch-Site`. A page of the same origin is the server's own, unless its name
+/// was rebound; that is not possible for addresses and allowed names.
 ///
 /// # Errors
 /// `Forbidden` that shows the header.
@@ -81,7 +81,7 @@ pub(crate) fn check_page(allowed: &[String], method: &Method, uri: &Uri, headers
     }
     let host = host_names(uri, headers).next().unwrap_or_default();
     let (header, given, is_own) = match (site, origin) {
-        // A proxy may have changed `Host`; the browser knows the name that it called.
+        // A proxy may have changed `Host`; the browser knows the original name.
         (Some(site), _) => ("Sec-Fetch-Site", site, site == "same-origin" || site == "none"),
         (None, Some(origin)) => ("Origin", origin, is_same_origin(origin, host)),
         (None, None) => return Ok(()),
@@ -108,7 +108,7 @@ fn refused(why: String) -> Error {
     Error::new(Kind::Forbidden, why)
 }
 
-/// The names by which a request calls its server: usually one.
+/// Returns the hosts that a request names: usually one.
 fn host_names<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> impl Iterator<Item = &'a [u8]> {
     let authority = uri.authority().map(|authority| authority.as_str().as_bytes());
     authority.into_iter().chain(headers.get_all(HOST).iter().map(HeaderValue::as_bytes))
@@ -118,12 +118,12 @@ fn is_common(host: &[u8]) -> bool {
     COMMON_HOSTS.iter().any(|usual| host.strip_prefix(*usual).is_some_and(is_port))
 }
 
-/// Decides whether a colon and digits follow, or nothing.
+/// Reports whether the rest is empty, or a colon and digits.
 fn is_port(rest: &[u8]) -> bool {
     rest.is_empty() || (rest[0] == b':' && rest[1..].iter().all(u8::is_ascii_digit))
 }
 
-/// The name without its port and without the root's dot; `None` where there is no such form.
+/// Returns the name without port and trailing dot; `None` for malformed hosts.
 fn name(host: &[u8]) -> Option<&str> {
     let host = str::from_utf8(host).ok()?;
     let end = match host.starts_with('[') {
@@ -150,7 +150,7 @@ fn is_in(allowed: &[String], name: &str) -> bool {
     allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
 }
 
-/// Decides whether an origin is the called server. Its scheme is not known here: a proxy may have had TLS.
+/// Reports whether an origin is this server. The scheme is ignored: a proxy may terminate TLS.
 fn is_same_origin(origin: &HeaderValue, host: &[u8]) -> bool {
     let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
     origin.is_some_and(|(_, authority)| authority.as_bytes().eq_ignore_ascii_case(host))

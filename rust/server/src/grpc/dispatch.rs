@@ -1,4 +1,4 @@
-//! Which call a request is, and refusals before an answer begins.
+//! Dispatch of gRPC calls by their path, and refusals.
 
 use super::{frames, infer, status, stream, unary};
 use crate::{
@@ -12,12 +12,12 @@ use penstock_core::{Error, Kind, Result};
 const INFERENCE: &str = "/inference.GRPCInferenceService/";
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
-/// Whether a request speaks gRPC, on a port that serves REST too.
+/// Reports whether a request is a gRPC call, on a port that serves REST too.
 pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
     request.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
-/// The answer to a call that failed before an answer began.
+/// Response to a call that failed before its first message.
 pub(crate) fn refusal(app: &App, error: &Error) -> Response<Body> {
     let mut response = Response::new(Body::empty());
     let headers = response.headers_mut();
@@ -38,7 +38,7 @@ pub(crate) fn check_access<B>(app: &App, request: &Request<B>) -> Result<()> {
     if access.is_open() { Ok(()) } else { access.check_grpc(category(request.uri().path()), request.headers()) }
 }
 
-/// Access category of a call.
+/// Returns the access category of a call.
 fn category(path: &str) -> Category {
     let (service, call) = path.rsplit_once('/').unwrap_or(("", path));
     match call {
@@ -55,7 +55,7 @@ fn category(path: &str) -> Category {
     }
 }
 
-/// Responses a call of the services here; gives back one of another service.
+/// Answers a call of a known service; returns a request of another service.
 pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     request: Request<B>,
@@ -70,7 +70,7 @@ pub(crate) async fn answer<B: RequestBody>(
     Ok(Box::pin(other(context, request)).await)
 }
 
-/// Responses all calls but `ModelInfer`.
+/// Answers all calls but `ModelInfer`.
 async fn other<B: RequestBody>(context: &Context, request: Request<B>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let path = head.uri.path();

@@ -1,4 +1,4 @@
-//! Messages of a call's body: each behind a flag for compression and a length.
+//! Messages of a call's body: each follows a compression flag and a length.
 
 use crate::{
     body::{RequestBody, inflate::Inflation, next_chunk, offload},
@@ -17,7 +17,7 @@ use penstock_wire::{
 /// Codings of messages, as `grpc-accept-encoding` lists them.
 pub(super) const ACCEPTED: &str = "identity,gzip,deflate,zstd";
 
-/// The coding of a call's messages by its `grpc-encoding`.
+/// Returns the coding of a call's messages by its `grpc-encoding`.
 ///
 /// # Errors
 /// `Unsupported` that names the coding.
@@ -39,32 +39,33 @@ fn compression(name: &[u8]) -> Option<Compression> {
     std::str::from_utf8(name).ok().and_then(Compression::from_name)
 }
 
-/// Reads messages off a body, one after the other.
+/// Reader of the messages of a body.
 pub(super) struct Frames<B> {
     body: B,
-    /// What came and was not taken yet.
+    /// Received bytes that are not consumed.
     chunk: Bytes,
-    /// Bytes of the message at hand that are still to come.
+    /// Bytes of the current message that are not received.
     left: usize,
     coding: Option<Coding>,
     bounds: InflateLimits,
 }
 
 impl<B: RequestBody> Frames<B> {
-    /// For a call with those headers.
+    /// Starts to read the body of a call.
     ///
     /// # Errors
-    /// `Unsupported` for a coding that is not read.
+    /// `Unsupported` for an unknown coding.
     pub(super) fn new(body: B, headers: &HeaderMap, limits: &Limits) -> Result<Self> {
         let coding = message_coding(headers)?;
         Ok(Self { body, chunk: Bytes::new(), left: 0, coding, bounds: limits.inflation() })
     }
 
-    /// The next inference message; `None` at the end of the call. Its bytes are counted in `held`.
+    /// Reads the next inference message; `None` at the end of the call. Its bytes are reserved in `held`.
     ///
     /// # Errors
-    /// `TooLarge` by the limits, `InvalidInput` for a broken frame or message, `Overloaded` when the server's bodies hold
-    /// as much as they may, `Cancelled` when the client leaves.
+    /// `TooLarge` by the limits, `InvalidInput` for a malformed frame or message, `Overloaded` when the limit on
+    /// request
+    /// memory is reached, `Cancelled` when the client leaves.
     pub(super) async fn request(&mut self, held: &mut RequestMemory) -> Result<Option<Envelope>> {
         let Some(is_compressed) = self.begin(self.bounds.bytes).await? else { return Ok(None) };
         if is_compressed {
@@ -72,9 +73,9 @@ impl<B: RequestBody> Frames<B> {
         }
         let mut decoder = MessageDecoder::new(self.left, &WireLimits::default());
         while self.left > 0 {
-            let piece = self.piece().await?;
-            held.reserve(piece.len())?;
-            decoder.push(&piece)?;
+            let chunk = self.message_chunk().await?;
+            held.reserve(chunk.len())?;
+            decoder.push(&chunk)?;
         }
         offload::run(decoder.head_len(), || decoder.finish()).await.map(Some)
     }
@@ -90,10 +91,10 @@ impl<B: RequestBody> Frames<B> {
         offload::run(held.bytes(), decode).await
     }
 
-    /// The next message as it is, of at most `most` bytes; `None` at the end of the call.
+    /// Reads the next message as bytes, at most `most`; `None` at the end of the call.
     ///
     /// # Errors
-    /// As [`Frames::request`].
+    /// Those of [`Frames::request`].
     pub(super) async fn message(&mut self, most: usize, held: &mut RequestMemory) -> Result<Option<Bytes>> {
         self.bounds.bytes = most;
         let Some(is_compressed) = self.begin(most).await? else { return Ok(None) };
@@ -102,20 +103,20 @@ impl<B: RequestBody> Frames<B> {
         }
         let mut message = BytesMut::new();
         while self.left > 0 {
-            let piece = self.piece().await?;
-            held.reserve(piece.len())?;
-            message.extend_from_slice(&piece);
+            let chunk = self.message_chunk().await?;
+            held.reserve(chunk.len())?;
+            message.extend_from_slice(&chunk);
         }
         Ok(Some(message.freeze()))
     }
 
-    /// Reads the rest of a message that was refused, and drops it.
+    /// Reads and discards the rest of a refused message.
     ///
     /// # Errors
     /// `InvalidInput` where the body ends within it; `Cancelled` when the client leaves.
     pub(super) async fn skip(&mut self) -> Result<()> {
         while self.left > 0 {
-            self.piece().await?;
+            self.message_chunk().await?;
         }
         Ok(())
     }
@@ -137,7 +138,7 @@ impl<B: RequestBody> Frames<B> {
         })?;
         let mut inflation = Inflation::new(coding, self.bounds);
         while self.left > 0 {
-            inflation = inflation.push(self.piece().await?, held).await?;
+            inflation = inflation.push(self.message_chunk().await?, held).await?;
         }
         inflation.finish(held).await
     }
@@ -175,15 +176,15 @@ impl<B: RequestBody> Frames<B> {
         Ok(Some(prefix))
     }
 
-    /// The next bytes of the message at hand.
-    async fn piece(&mut self) -> Result<Bytes> {
+    /// Returns the next bytes of the current message.
+    async fn message_chunk(&mut self) -> Result<Bytes> {
         while self.chunk.is_empty() {
             self.chunk = next_chunk(&mut self.body)
                 .await?
                 .ok_or_else(|| Error::invalid("the call's body ends within a message"))?;
         }
-        let piece = self.chunk.split_to(self.chunk.len().min(self.left));
-        self.left -= piece.len();
-        Ok(piece)
+        let chunk = self.chunk.split_to(self.chunk.len().min(self.left));
+        self.left -= chunk.len();
+        Ok(chunk)
     }
 }

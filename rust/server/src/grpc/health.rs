@@ -1,4 +1,4 @@
-//! `grpc.health.v1.Health`: what Kubernetes' gRPC probes and balancing clients ask.
+//! `grpc.health.v1.Health`, for Kubernetes' gRPC probes and load-balancing clients.
 
 use crate::state::{App, Phase, ResponseMemory};
 use futures_util::stream::{Stream, unfold};
@@ -8,10 +8,10 @@ use penstock_wire::generated::health::{
 };
 use std::sync::Arc;
 
-/// The services that clients may ask for by name; the empty one is the whole server.
+/// Services by name; the empty one is the whole server.
 const SERVICES: [&str; 2] = ["", "inference.GRPCInferenceService"];
 
-/// The health of the server, of the inference service, or of a model by its name; `None` for what there is not.
+/// Returns the health of the server, of the inference service, or of a model; `None` for an unknown name.
 fn health(app: &App, service: &str) -> Option<ServingStatus> {
     let up = app.phase() == Phase::Ready;
     let ready = if SERVICES.contains(&service) {
@@ -29,25 +29,25 @@ fn answer(status: ServingStatus) -> HealthCheckResponse {
 /// `Check`.
 ///
 /// # Errors
-/// `NotFound` for a service, or model, that there is not.
+/// `NotFound` for an unknown service or model.
 pub(super) fn check(app: &App, request: &HealthCheckRequest) -> Result<HealthCheckResponse> {
     let service = &request.service;
     let status = health(app, service);
     status.map(answer).ok_or_else(|| Error::new(Kind::NotFound, format!("unknown service '{service}'")))
 }
 
-/// `Watch`: the health now and at each change. Of a service that there is not it says so, and goes on watching. A client
-/// that does not read gets the latest state when it does.
+/// `Watch`: the health now and at each change. An unknown service has a status too, and stays watched. A slow
+/// client gets the latest state only.
 pub(super) fn watch(
     app: &Arc<App>,
     service: String,
 ) -> impl Stream<Item = Result<(HealthCheckResponse, Option<ResponseMemory>)>> + use<> {
     let state = (Arc::clone(app), service, app.changes.subscribe(), None);
-    unfold(state, |(app, service, mut changes, told)| async move {
+    unfold(state, |(app, service, mut changes, sent)| async move {
         loop {
             changes.mark_unchanged();
             let status = health(&app, &service).unwrap_or(ServingStatus::ServiceUnknown);
-            if told != Some(status) {
+            if sent != Some(status) {
                 return Some((Ok((answer(status), None)), (app, service, changes, Some(status))));
             }
             changes.changed().await.ok()?;

@@ -1,4 +1,4 @@
-//! `ModelInfer`, from its HTTP/2 request to its answer.
+//! `ModelInfer`, from its HTTP/2 request to its response.
 
 use super::{dispatch::refusal, frames::Frames, respond, status};
 use crate::{
@@ -14,7 +14,7 @@ use penstock_wire::{
 };
 use std::{sync::Arc, time::Instant};
 
-/// Responses one call.
+/// Answers one call.
 pub(super) async fn infer<B: RequestBody>(context: &Context, request: Request<B>) -> Response<Body> {
     let (head, body) = request.into_parts();
     let headers = &head.headers;
@@ -37,14 +37,14 @@ pub(super) async fn infer<B: RequestBody>(context: &Context, request: Request<B>
     })
 }
 
-/// Whether shared memory is on is for [`compute`] to say.
+/// Limits of the decoder. [`compute`] checks the setting `shared_memory`.
 const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
 
-/// Decodes a message for its model. Large typed contents are decoded on a thread of their own; what they grow by is
-/// counted in `guard`.
+/// Decodes a message for its model. Large typed contents are decoded on a blocking thread; their decoded size is
+/// reserved in `guard`.
 ///
 /// # Errors
-/// As [`wire::decode`]; `Overloaded` when the server's bodies hold as much as they may.
+/// Those of [`wire::decode`]; `Overloaded` when the limit on request memory is reached.
 pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut RequestGuard) -> Result<DecodedRequest> {
     let (encoded, decoded) = envelope.typed_bytes();
     guard.reserve_at_least(decoded)?;
@@ -58,27 +58,27 @@ pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut Reques
     Ok(decoded)
 }
 
-/// Refuses what a model tells and gRPC cannot carry: a status of an error is one here too, and of other bodies there is a
-/// place only for messages of gRPC.
+/// Refuses a response head that gRPC cannot carry. An error status is an error here too, and a body must be a
+/// gRPC message.
 ///
 /// # Errors
-/// The error that is told, or `Handler`.
-pub(super) fn check_told(model: &Model, response: &InferResponse) -> Result<()> {
-    let Some(told) = &response.head else { return Ok(()) };
-    if let Some(error) = response_head::to_error(told) {
+/// The error of the status, or `Handler`.
+pub(super) fn check_head(model: &Model, response: &InferResponse) -> Result<()> {
+    let Some(head) = &response.head else { return Ok(()) };
+    if let Some(error) = response_head::to_error(head) {
         return Err(error);
     }
-    match told.body {
+    match head.body {
         None => Ok(()),
-        Some(_) if told.message().is_some() => Ok(()),
+        Some(_) if head.message().is_some() => Ok(()),
         Some(_) => Err(Error::handler(format!(
-            "model '{}' answered with a body, which only HTTP has a place for, expected outputs",
+            "model '{}' answered with a body, which gRPC cannot carry, expected outputs",
             model.spec().name
         ))),
     }
 }
 
-/// Computes and encodes the answer to a received message.
+/// Computes and encodes the response to a received message.
 async fn answer(
     context: &Context,
     (telemetry, headers): (&RequestTelemetry<'_>, &HeaderMap),
@@ -105,14 +105,14 @@ async fn answer(
     let computed = compute(context, model, decoded, deadline, headers).await;
     let (plan, response) = computed.map_err(|error| status::late(error, deadline))?;
     telemetry.computed();
-    check_told(model, &response)?;
+    check_head(model, &response)?;
     let start = Instant::now();
     let frame = wire::encode_framed(model.spec(), &plan, &response)?;
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    // The headers that its model tells.
+    // Headers that the model set.
     let mut metadata = HeaderMap::with_capacity(4);
-    if let Some(told) = &response.head {
-        response_head::to_metadata(app, model, told, &mut metadata)?;
+    if let Some(head) = &response.head {
+        response_head::to_metadata(app, model, head, &mut metadata)?;
     }
     if app.config.timing_headers {
         timing_headers(&mut metadata, response.timings);

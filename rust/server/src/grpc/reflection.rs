@@ -1,21 +1,21 @@
-//! `grpc.reflection`: what ghz, grpcurl and other tools ask when they have no proto file. Carried by tonic, which also
-//! answers calls of services that there are not.
+//! `grpc.reflection`, for ghz, grpcurl and other tools without a proto file. tonic serves it, and answers
+//! calls of unknown services.
 
 use axum::Router;
 use penstock_wire::generated::DESCRIPTORS;
 use tonic::service::Routes;
 use tonic_reflection::server::Builder;
 
-/// The longest message of a client: it asks by names.
+/// Longest message of a client, in bytes: it has names only.
 const MESSAGE: usize = 64 << 10;
 
-/// The router of one I/O thread. Unknown calls are answered UNIMPLEMENTED.
+/// Creates the router of one I/O thread. Unknown calls are answered with UNIMPLEMENTED.
 pub(crate) fn router(reflects: bool) -> Router {
     let routes = Routes::default();
     if reflects { add(routes) } else { routes }.into_axum_router()
 }
 
-/// Adds both versions of the service; each tells of all services, and of both versions.
+/// Adds both versions of the service; each describes all services, and both versions.
 fn add(routes: Routes) -> Routes {
     let builder = || {
         Builder::configure()
@@ -24,7 +24,7 @@ fn add(routes: Routes) -> Routes {
             .register_encoded_file_descriptor_set(tonic_reflection::pb::v1alpha::FILE_DESCRIPTOR_SET)
             .include_reflection_service(false)
     };
-    // They fail on descriptors that do not fit together; these are constants, and a test describes them all.
+    // They fail on inconsistent descriptors; these are constants, and a test describes them all.
     match (builder().build_v1(), builder().build_v1alpha()) {
         (Ok(v1), Ok(v1alpha)) => routes
             .add_service(v1.max_decoding_message_size(MESSAGE))

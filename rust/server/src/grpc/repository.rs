@@ -1,4 +1,4 @@
-//! The index, and the calls that load and unload models.
+//! `RepositoryIndex`, `RepositoryModelLoad` and `RepositoryModelUnload`.
 
 use crate::{settings::Action, state::Context};
 use penstock_core::Result;

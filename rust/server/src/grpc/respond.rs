@@ -1,4 +1,4 @@
-//! Responses of calls: framed messages, compressed for clients that accept it, and the status behind them.
+//! Responses of calls: framed messages, compressed for clients that accept it, and the status after them.
 
 use super::status;
 use crate::{
@@ -26,17 +26,17 @@ use std::{
     task::{Poll, ready},
 };
 
-/// The coding of a call's answers: the server's, if the client accepts it.
+/// Returns the coding of a call's responses: the server's, if the client accepts it.
 pub(super) fn answer_coding(context: &Context, headers: &HeaderMap) -> Option<Coding> {
     let compression = context.app.config.grpc_compression?;
     let mut lists = headers.get_all("grpc-accept-encoding").iter().filter_map(|list| list.to_str().ok());
     lists.any(|list| list.split(',').any(|name| name.trim() == compression.name())).then(|| compression.coding())
 }
 
-/// A message behind its prefix.
+/// Frames a message.
 ///
 /// # Errors
-/// `TooLarge` beyond what a client reads.
+/// `TooLarge` beyond the length that clients accept.
 pub(super) fn framed(message: &impl Message) -> Result<Bytes> {
     let length = message.encoded_len();
     let mut frame = BytesMut::with_capacity(FRAME_PREFIX + length);
@@ -45,9 +45,9 @@ pub(super) fn framed(message: &impl Message) -> Result<Bytes> {
     Ok(frame.freeze())
 }
 
-/// A framed message again, compressed. A large one is compressed on a thread of its own.
+/// Compresses a framed message; a large one on a blocking thread.
 pub(super) fn compressed(coding: Coding, frame: BodyChunks) -> Offloaded<Bytes> {
-    // A byte takes some times as long to compress as to copy.
+    // A byte takes several times as long to compress as to copy.
     let work = frame.iter().map(Bytes::len).sum::<usize>().saturating_mul(8);
     offload::run(work, move || {
         let mut left = FRAME_PREFIX;
@@ -67,7 +67,7 @@ pub(super) fn compressed(coding: Coding, frame: BodyChunks) -> Offloaded<Bytes> 
     })
 }
 
-/// An answer of one framed message. `headers` become its metadata.
+/// Builds the response of one framed message. `headers` become its metadata.
 pub(super) async fn unary(coding: Option<Coding>, frame: BodyChunks, mut headers: HeaderMap) -> Result<Response<Body>> {
     let chunks = match coding {
         None => frame,
@@ -82,7 +82,7 @@ pub(super) async fn unary(coding: Option<Coding>, frame: BodyChunks, mut headers
     Ok(response)
 }
 
-/// An answer of any number of messages, each with the memory that it is counted as.
+/// Builds the response of any number of messages, each with its reserved memory.
 pub(super) fn stream<S, M>(app: &Arc<App>, coding: Option<Coding>, messages: S) -> Response<Body>
 where
     S: Stream<Item = Result<(M, Option<ResponseMemory>)>> + Send + 'static,
@@ -98,7 +98,7 @@ where
     response
 }
 
-/// Messages as they are made, then the status.
+/// Body of messages, then the status.
 struct Messages<S> {
     app: Arc<App>,
     coding: Option<Coding>,
@@ -106,7 +106,7 @@ struct Messages<S> {
     messages: Option<Pin<Box<S>>>,
     /// A message that is being compressed.
     compressing: Option<Offloaded<Bytes>>,
-    /// The memory of the last message, counted until there is room for another.
+    /// Memory of the last message, until there is room for another.
     held: Option<ResponseMemory>,
 }
 
@@ -151,14 +151,14 @@ impl<S: Stream<Item = Result<(M, Option<ResponseMemory>)>>, M: Message> HttpBody
             Some(Err(error)) => status::error_headers(&self.app, &error),
             None => status::ok_trailers(),
         };
-        // What is under way has no caller any more.
+        // Running requests have no client any more.
         self.messages = None;
         Poll::Ready(Some(Ok(Frame::trailers(trailers))))
     }
 }
 
 impl Compression {
-    /// The same coding in HTTP's terms.
+    /// Returns the coding.
     pub(super) const fn coding(self) -> Coding {
         match self {
             Self::Gzip => Coding::Gzip,

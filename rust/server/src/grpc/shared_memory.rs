@@ -45,12 +45,12 @@ pub(super) fn cuda_register() -> Result<pb::CudaSharedMemoryRegisterResponse> {
     Err(no_gpu())
 }
 
-/// There is none, and so none is left.
+/// Confirms: there is no region.
 pub(super) fn cuda_unregister() -> Result<pb::CudaSharedMemoryUnregisterResponse> {
     Ok(pb::CudaSharedMemoryUnregisterResponse {})
 }
 
-/// An empty name stands for all regions.
+/// Returns a name; an empty one stands for all regions.
 fn named(name: &str) -> Option<&str> {
     Some(name).filter(|name| !name.is_empty())
 }

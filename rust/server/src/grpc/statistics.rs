@@ -7,13 +7,13 @@ use penstock_wire::{
     grpc::statistics,
 };
 
-/// Responses for a version, for all versions of a model, or without a name for all models.
+/// Returns the statistics of a version, of all versions of a model, or without a name of all models.
 pub(super) fn answer(app: &App, request: &ModelStatisticsRequest) -> Result<ModelStatisticsResponse> {
     let version = Some(&*request.version).filter(|version| !version.is_empty());
     let models = match (&*request.name, version) {
         ("", None) => Ok(app.registry.all()),
         ("", Some(version)) => {
-            Err(Error::invalid(format!("version '{version}' is asked for without a name, expected a model's name")))
+            Err(Error::invalid(format!("version '{version}' has no model name, expected a name and a version")))
         }
         (name, version) => app.registry.select(name, version),
     };

@@ -7,29 +7,29 @@ use penstock_wire::grpc::error::code;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use std::time::Instant;
 
-/// What `grpc-message` must not hold as it is: all but printable ASCII, and `%` itself.
+/// Characters that are escaped in `grpc-message`: all but printable ASCII, and `%` itself.
 const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
-/// The gRPC code of an error.
+/// Returns the gRPC code of an error.
 pub(crate) fn code_of(app: &App, error: &Error) -> i32 {
     code(app.config.answered_as(error.kind()), app.config.overload_unavailable)
 }
 
-/// Has an error begin as gRPC itself says that a deadline has passed: clients look for that text, and the server may be
-/// sooner than their own clocks.
+/// Prefixes an error of a passed deadline with gRPC's own text: clients search for it, and the server may answer
+/// before their own timer.
 pub(super) fn late(error: Error, deadline: Option<Instant>) -> Error {
     let passed = error.kind() == Kind::Timeout && deadline.is_some_and(|deadline| deadline <= Instant::now());
     if passed { Error::new(Kind::Timeout, format!("Deadline Exceeded: {}", error.message())) } else { error }
 }
 
-/// The trailers of a call that ended well.
+/// Returns the trailers of a successful call.
 pub(crate) fn ok_trailers() -> HeaderMap {
     let mut trailers = HeaderMap::with_capacity(1);
     trailers.insert("grpc-status", HeaderValue::from_static("0"));
     trailers
 }
 
-/// The headers of a call that failed: they are its trailers too.
+/// Returns the headers of a failed call, which are its trailers too.
 pub(crate) fn error_headers(app: &App, error: &Error) -> HeaderMap {
     let mut headers = HeaderMap::with_capacity(4);
     headers.insert("grpc-status", HeaderValue::from(code_of(app, error)));

@@ -1,7 +1,7 @@
 //! `ModelStreamInfer`: any number of requests and responses on one call.
 //!
-//! Models that answer once answer in the order of their requests; those that stream, as they come.
-//! A request that fails is answered within the stream, which goes on.
+//! Models with one response answer in the order of their requests; models that stream answer in any order.
+//! A request that fails is answered within the stream, which continues.
 
 use super::{
     frames::Frames,
@@ -29,10 +29,10 @@ use std::{
 };
 use tokio::time::Sleep;
 
-/// Requests of one call that are under way; the next one is read when one of them has ended.
+/// Concurrent requests of one call; the next one is read when one of them has ended.
 const MAX_CONCURRENT: usize = 1024;
 
-/// Responses one call.
+/// Answers one call.
 ///
 /// # Errors
 /// `Unsupported` for messages of an unknown coding.
@@ -42,14 +42,14 @@ pub(super) fn answer<B: RequestBody>(context: &Context, headers: HeaderMap, body
     Ok(respond::stream(&context.app, coding, StreamCall::new(context, headers, frames)))
 }
 
-/// The responses of one call.
+/// Responses of one call.
 struct StreamCall {
     context: Context,
     /// `None` after the last request.
     requests: Option<Pin<Box<dyn Stream<Item = Result<Received>> + Send>>>,
     in_order: FuturesOrdered<Pin<Box<dyn Future<Output = StreamReply> + Send>>>,
     streams: SelectAll<Pin<Box<dyn Stream<Item = StreamReply> + Send>>>,
-    /// Whether the first error ends the call, with its own status.
+    /// Set where the first error ends the call, with its own status.
     strict: bool,
     deadline: Option<Pin<Box<Sleep>>>,
 }
@@ -72,7 +72,7 @@ impl StreamCall {
         }
     }
 
-    /// Takes in requests, as far as they are there.
+    /// Starts all requests that are available.
     fn receive(&mut self, cx: &mut std::task::Context<'_>) -> Result<()> {
         while self.in_order.len() + self.streams.len() < MAX_CONCURRENT {
             let Some(requests) = &mut self.requests else { return Ok(()) };
@@ -104,7 +104,7 @@ impl StreamCall {
             }
             Ok(mut responses) => self.in_order.push_back(Box::pin(async move {
                 match responses.next().await {
-                    Some(Ok(piece)) => echo.answer(&mut responses, piece.response, true),
+                    Some(Ok(chunk)) => echo.answer(&mut responses, chunk.response, true),
                     Some(Err(error)) => echo.error(error),
                     None => echo.error(Error::new(Kind::Internal, "a request was not answered")),
                 }
@@ -146,7 +146,7 @@ impl Stream for StreamCall {
     }
 }
 
-/// The responses of one model that streams.
+/// Responses of one model that streams.
 struct ModelReplies {
     responses: Responses,
     /// `None` after the end.
@@ -160,9 +160,9 @@ impl Stream for ModelReplies {
         let Self { responses, echo } = &mut *self;
         let Some(known) = echo else { return Poll::Ready(None) };
         let reply = match ready!(responses.poll_next(cx)) {
-            Some(Ok(piece)) => {
-                let last = piece.last;
-                let reply = known.answer(responses, piece.response, last);
+            Some(Ok(chunk)) => {
+                let last = chunk.last;
+                let reply = known.answer(responses, chunk.response, last);
                 if last || reply.is_error() {
                     *echo = None;
                 }

@@ -1,4 +1,4 @@
-//! Requests of `ModelStreamInfer`: read one after the other, and decoded for their models.
+//! Requests of `ModelStreamInfer`: read in order, and decoded for their models.
 
 use super::{
     frames::Frames, infer::decode, status::code_of, stream_reply::RequestEcho, stream_shared_memory::ModelRequest,
@@ -12,10 +12,10 @@ use http::HeaderMap;
 use penstock_core::{Error, Kind, Protocol, Result};
 use penstock_wire::grpc::{Envelope, RequestMessage};
 
-/// A request that was read: what its answers repeat, and the request for its model or why there is none.
+/// A request: the fields that its responses repeat, and the decoded request or the error.
 pub(super) type Received = (RequestEcho, Result<ModelRequest>);
 
-/// Reads the requests of one call.
+/// Reader of the requests of one call.
 pub(super) struct RequestReader<B> {
     pub(super) context: Context,
     pub(super) headers: HeaderMap,
@@ -23,10 +23,10 @@ pub(super) struct RequestReader<B> {
 }
 
 impl<B: RequestBody> RequestReader<B> {
-    /// The next request; `None` after the last.
+    /// Reads the next request; `None` after the last.
     ///
     /// # Errors
-    /// What ends the call. A server that holds as much as it may refuses only this request.
+    /// Errors that end the call. `Overloaded` refuses only this request.
     pub(super) async fn next(&mut self) -> Result<Option<Received>> {
         let mut held = RequestMemory::none(&self.context.app);
         match self.frames.request(&mut held).await {
@@ -48,7 +48,7 @@ impl<B: RequestBody> RequestReader<B> {
     }
 }
 
-/// The request of a message, for its model.
+/// Decodes the request of a message for its model.
 async fn request(
     context: &Context,
     headers: &HeaderMap,
@@ -69,8 +69,8 @@ async fn request(
         Err(error) => Err(error),
     };
     let mut decoded = decoded.inspect_err(|error| record.fail(error))?;
-    if let Some(caller) = &mut decoded.request.metadata {
-        caller.headers = request_headers::visible(headers);
+    if let Some(metadata) = &mut decoded.request.metadata {
+        metadata.headers = request_headers::visible(headers);
     }
     if let Some(pattern) = &app.config.grpc_forward {
         header_params::forward(pattern, headers, &mut decoded).inspect_err(|error| record.fail(error))?;

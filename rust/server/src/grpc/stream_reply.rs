@@ -1,6 +1,6 @@
 //! Messages of `ModelStreamInfer` that answer a request.
 
-use super::infer::check_told;
+use super::infer::check_head;
 use crate::{infer::Responses, state::ResponseMemory};
 use bytes::Bytes;
 use penstock_core::{Error, InferResponse, Parameter, ResponsePlan, Result, Timings};
@@ -9,16 +9,16 @@ use penstock_wire::{
     grpc::{self as wire, RequestMessage},
 };
 
-/// Whether this is the last answer to its request, as Triton's clients ask.
+/// Parameter that marks the last response to a request, as Triton's clients expect.
 const FINAL: &str = "triton_final_response";
-/// Whether a request wants an answer without outputs after its last one.
+/// Parameter of a request that expects a final response without outputs.
 const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 
-/// An answer, or the message of the error that takes its place.
+/// A response, or the message of an error.
 pub(super) struct StreamReply {
     message: pb::ModelStreamInferResponse,
     error: Option<Error>,
-    /// The memory of a large answer, counted until it is handed to its connection.
+    /// Memory of a large response, until its connection takes it.
     held: Option<ResponseMemory>,
 }
 
@@ -27,7 +27,7 @@ impl StreamReply {
         self.error.is_some()
     }
 
-    /// Its message; where errors end the call, the error.
+    /// Returns the message; where errors end the call, the error.
     pub(super) fn message(self, strict: bool) -> Result<(pb::ModelStreamInferResponse, Option<ResponseMemory>)> {
         match self.error {
             Some(error) if strict => Err(error),
@@ -36,7 +36,7 @@ impl StreamReply {
     }
 }
 
-/// What the responses to a request repeat of it.
+/// Fields of a request that its responses repeat.
 pub(super) struct RequestEcho {
     id: String,
     model: String,
@@ -57,7 +57,7 @@ impl RequestEcho {
 
     pub(super) fn answer(&self, responses: &mut Responses, mut response: InferResponse, last: bool) -> StreamReply {
         response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
-        let checked = check_told(responses.model(), &response);
+        let checked = check_head(responses.model(), &response);
         match checked.and_then(|()| wire::response(responses.model().spec(), &responses.plan, &response)) {
             Ok(response) => self.counted(responses, response),
             Err(error) => {
@@ -78,19 +78,19 @@ impl RequestEcho {
         }
     }
 
-    /// What is told at the end, if that is asked for.
+    /// Returns the final response without outputs, if the request expects it.
     pub(super) fn at_end(&self, responses: &Responses) -> Option<StreamReply> {
         self.wants_end.then(|| self.end(responses))
     }
 
-    /// The answer that only says that there are no more.
+    /// Builds the final response without outputs.
     fn end(&self, responses: &Responses) -> StreamReply {
         let spec = responses.model().spec();
         let parameters = vec![(FINAL.to_owned(), Parameter::Bool(true))];
         let response =
             InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), head: None };
         let plan = ResponsePlan { id: self.id.clone(), outputs: Some(Default::default()), ..ResponsePlan::default() };
-        // Without outputs there is nothing in it that could fail.
+        // Without outputs it cannot fail.
         reply(wire::response(spec, &plan, &response).unwrap_or_default())
     }
 

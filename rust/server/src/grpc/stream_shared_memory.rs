@@ -1,5 +1,6 @@
-//! Requests of `ModelStreamInfer` whose tensors are in shared memory: read before they are queued, written
-//! before their responses are reply of.
+//! Requests of `ModelStreamInfer` with tensors in shared memory: inputs are read before a request is queued, outputs
+//! are
+//! written before its response is sent.
 
 use super::stream_reply::{RequestEcho, StreamReply};
 use crate::{
@@ -14,7 +15,7 @@ use penstock_core::{Error, InferResponse, Kind, Model, Result};
 use penstock_wire::DecodedRequest;
 use std::sync::Arc;
 
-/// A request that is decoded and not sent to its model yet.
+/// A decoded request that is not submitted yet.
 pub(super) struct ModelRequest {
     pub(super) model: Arc<Model>,
     pub(super) decoded: DecodedRequest,
@@ -22,12 +23,12 @@ pub(super) struct ModelRequest {
 }
 
 impl ModelRequest {
-    /// Whether some of its tensors are in shared memory.
+    /// Reports whether some of its tensors are in shared memory.
     pub(super) fn is_shared(&self) -> bool {
         self.decoded.shared.is_some()
     }
 
-    /// Sends one to its model that has all its tensors.
+    /// Submits a request that has all its tensors.
     pub(super) fn start(self, context: &Context) -> Result<Responses> {
         Responses::start(context, &self.model, self.decoded, self.call)
     }
@@ -39,20 +40,20 @@ impl ModelRequest {
         Ok((Self { model, decoded, call }.start(context)?, outputs))
     }
 
-    /// The answer of a model that responses once.
+    /// Returns the response of a model with one response.
     pub(super) async fn answer(self, context: Context, echo: RequestEcho) -> StreamReply {
         let (mut responses, outputs) = match self.fetch(&context).await {
             Ok(started) => started,
             Err(error) => return echo.error(error),
         };
         match responses.next().await {
-            Some(Ok(piece)) => written(&echo, &mut responses, &outputs, (piece.response, true)).await,
+            Some(Ok(chunk)) => written(&echo, &mut responses, &outputs, (chunk.response, true)).await,
             Some(Err(error)) => echo.error(error),
             None => echo.error(Error::new(Kind::Internal, "a request was not answered")),
         }
     }
 
-    /// The responses of a model that streams. All of them go to the same place, the next over the one before.
+    /// Returns the responses of a model that streams. All are written to the same spans.
     pub(super) fn responses(self, context: Context, echo: RequestEcho) -> impl Stream<Item = StreamReply> + Send {
         unfold(Some((State::ModelRequest(self, context), echo)), |state| async move {
             let (state, echo) = state?;
@@ -65,9 +66,9 @@ impl ModelRequest {
                 Err(error) => return Some((echo.error(error), None)),
             };
             match responses.next().await {
-                Some(Ok(piece)) => {
-                    let last = piece.last;
-                    let reply = written(&echo, &mut responses, &outputs, (piece.response, last)).await;
+                Some(Ok(chunk)) => {
+                    let last = chunk.last;
+                    let reply = written(&echo, &mut responses, &outputs, (chunk.response, last)).await;
                     let goes_on = !last && !reply.is_error();
                     Some((reply, goes_on.then_some((State::Going(responses, outputs), echo))))
                 }
@@ -78,14 +79,14 @@ impl ModelRequest {
     }
 }
 
-/// Where a request of a model that streams is.
+/// State of a request to a model that streams.
 #[expect(clippy::large_enum_variant, reason = "there is one for a stream, and it is soon the other")]
 enum State {
     ModelRequest(ModelRequest, Context),
     Going(Responses, SharedOutputs),
 }
 
-/// Writes the outputs of an answer, which may be the last one, and tells of it.
+/// Writes the outputs of a response, and builds its message.
 async fn written(
     echo: &RequestEcho,
     responses: &mut Responses,

@@ -1,4 +1,4 @@
-//! Calls of one message and one answer, but for `ModelInfer`.
+//! Calls of one message and one response, except `ModelInfer`.
 
 use super::{frames::Frames, health, repository, respond, settings, shared_memory, statistics};
 use crate::{
@@ -18,10 +18,10 @@ use std::{
     sync::Arc,
 };
 
-/// The longest message of a call that brings names and settings only: what is decoded between other work.
+/// Longest message of a call with names and settings only, in bytes. It is decoded on the I/O thread.
 const SMALL_MESSAGE_BYTES: usize = offload::MIN_BYTES;
 
-/// A call whose message is not read yet.
+/// A call with an unread message.
 pub(super) struct Call<'a, B> {
     pub(super) context: &'a Context,
     pub(super) headers: &'a HeaderMap,
@@ -29,10 +29,10 @@ pub(super) struct Call<'a, B> {
 }
 
 impl<B: RequestBody> Call<'_, B> {
-    /// Reads the message, of at most `most` bytes, which are counted as long as they are kept.
+    /// Reads the message, of at most `most` bytes, with its reserved memory.
     ///
     /// # Errors
-    /// `InvalidInput` for one that is no `Q`; as [`Frames::message`].
+    /// `InvalidInput` for a message that is not a `Q`; those of [`Frames::message`].
     async fn read<Q: Message + Default + 'static>(self, most: usize) -> Result<(Q, RequestMemory)> {
         let mut held = RequestMemory::none(&self.context.app);
         let mut frames = Frames::new(self.body, self.headers, &self.context.app.config.limits)?;
@@ -65,7 +65,7 @@ impl<B: RequestBody> Call<'_, B> {
     }
 }
 
-/// Responses the call of a name; `None` if there is no such call.
+/// Answers the call of a name; `None` if there is no such call.
 pub(super) async fn answer<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
     let context = call.context;
     let app = &context.app;
@@ -92,7 +92,7 @@ pub(super) async fn answer<B: RequestBody>(name: &str, call: Call<'_, B>) -> Opt
         }
         "ModelStatistics" => call.answer(|message| statistics::answer(app, &message)).await,
         "RepositoryIndex" => call.answer(|message| repository::index(context, &message)).await,
-        // A model's files may be in it.
+        // It may hold a model's files.
         "RepositoryModelLoad" => {
             call.answer_later(app.config.limits.body_bytes, |message| repository::load(context, message)).await
         }
@@ -115,7 +115,7 @@ pub(super) async fn answer<B: RequestBody>(name: &str, call: Call<'_, B>) -> Opt
     })
 }
 
-/// Responses the call of a name of the health service.
+/// Answers the call of a name of the health service.
 pub(super) async fn health<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
     let (context, coding) = (call.context, respond::answer_coding(call.context, call.headers));
     Some(match name {
@@ -133,7 +133,7 @@ fn find(context: &Context, name: &str, version: &str) -> Result<Arc<Model>> {
 }
 
 fn model_ready(context: &Context, message: &pb::ModelReadyRequest) -> pb::ModelReadyResponse {
-    // Of a model that is not there Triton says so too, and its clients wait for it then.
+    // Triton reports an unknown model as not ready too, and its clients wait for it.
     let found = find(context, &message.name, &message.version);
     let has_no_reason = matches!(Registry::reason(found), Ok(None));
     pb::ModelReadyResponse { ready: has_no_reason && context.app.phase() != Phase::Draining }

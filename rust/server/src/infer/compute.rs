@@ -1,4 +1,4 @@
-//! From a decoded request to its answer, within its deadline.
+//! Computes a decoded request through its model's queue, within its deadline.
 
 use super::{request_headers, response_cache, shared_tensors::fetch};
 use crate::{body::offload, state::Context};
@@ -14,15 +14,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How much later than a queue's limit it is looked whether a request still waits.
+/// Delay after a queue's time limit before the queue is asked to expire requests.
 pub(crate) const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 
-/// What an inference ends with: what its encoder needs, and the outputs.
+/// Outcome of an inference: the plan for the encoder, and the outputs.
 type Computed = Result<(ResponsePlan, InferResponse)>;
 
-/// Sends a request through its model's queue and waits for the answer, at most until `deadline`.
+/// Submits a request to its model's queue and waits for the response, at most until `deadline`.
 ///
-/// The request is in the queue when this returns: held by a future it would be moved with all that are around it.
+/// The request is in the queue when this returns: a future that held it would move it with all futures around it.
 pub(crate) fn compute<'a>(
     context: &'a Context,
     model: &'a Model,
@@ -45,7 +45,7 @@ pub(crate) fn compute<'a>(
     })
 }
 
-/// The same, for a request whose tensors lie in shared memory, or whose answer goes there.
+/// Computes a request with inputs or outputs in shared memory.
 async fn compute_shared(
     context: &Context,
     model: &Model,
@@ -63,12 +63,12 @@ async fn compute_shared(
     classified(model, plan, response).await
 }
 
-/// A request that is in the queue, or about to be found in a cache.
+/// A request in the queue, or in the response cache.
 struct Submission<'a> {
     model: &'a Model,
     response: ResponseFuture<'a>,
     deadline: Option<Instant>,
-    /// How long it may wait in the queue.
+    /// Time limit in the queue.
     limit: Option<Duration>,
     _leave: InFlight<'a>,
 }
@@ -82,8 +82,8 @@ fn submit<'a>(
 ) -> (Result<Submission<'a>>, ResponsePlan) {
     identify(&mut decoded);
     let DecodedRequest { mut request, plan, .. } = decoded;
-    if let Some(caller) = &mut request.metadata {
-        caller.headers = request_headers::visible(headers);
+    if let Some(metadata) = &mut request.metadata {
+        metadata.headers = request_headers::visible(headers);
     }
     request.deadline = deadline;
     request.schedule.client = request_headers::client(model, headers);
@@ -119,14 +119,14 @@ impl Submission<'_> {
     }
 }
 
-/// Has a request say who it is, if anybody wants to know.
+/// Adds the request's context, where logs or metrics want it.
 pub(crate) fn identify(decoded: &mut DecodedRequest) {
     if request_contexts_enabled() && decoded.request.context.is_none() {
         decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace: None }));
     }
 }
 
-/// The largest elements in place of a tensor, where that was asked for.
+/// Replaces outputs by their largest elements, where classification was requested.
 async fn classified(model: &Model, plan: ResponsePlan, mut response: InferResponse) -> Computed {
     if !classify::is_requested(&plan) {
         return Ok((plan, response));
@@ -137,14 +137,14 @@ async fn classified(model: &Model, plan: ResponsePlan, mut response: InferRespon
     offload::run(bytes, work).await
 }
 
-/// Gives an answer the id that its model told.
+/// Applies the response id that the model set.
 fn rename(plan: &mut ResponsePlan, response: &mut InferResponse) {
-    if let Some(id) = response.head.as_mut().and_then(|told| told.id.take()) {
+    if let Some(id) = response.head.as_mut().and_then(|head| head.id.take()) {
         plan.id = id.into();
     }
 }
 
-/// Waits for an answer; has the queue give the request up when it has waited there for as long as it may.
+/// Waits for a response; asks the queue to expire the request when its time limit has passed.
 async fn within_queue(
     model: &Model,
     limit: Option<Duration>,
@@ -160,7 +160,7 @@ async fn within_queue(
     }
 }
 
-/// Counts a request out again however it ends: answered, failed, or left by its caller.
+/// Decrements the in-flight count, however the request ends.
 struct InFlight<'a>(&'a Model);
 
 impl Drop for InFlight<'_> {

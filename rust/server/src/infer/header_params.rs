@@ -1,19 +1,19 @@
-//! Headers that become parameters of a request, where the operator asks for it.
+//! Headers that become parameters of a request, where the settings have a pattern.
 
 use crate::settings::HeaderPattern;
 use http::HeaderMap;
 use penstock_core::{Error, Parameter, Result};
 use penstock_wire::DecodedRequest;
 
-/// The names that mean something to the protocol; no header may set them.
+/// Parameters of the protocol, which no header may set.
 const RESERVED: [&str; 7] =
     ["sequence_id", "sequence_start", "sequence_end", "priority", "timeout", "headers", "binary_data_output"];
 
-/// What a stream's client says in metadata of that form; it is no parameter, and no mistake.
+/// Metadata of a stream's client, which is neither a parameter nor an error.
 const OF_STREAMS: &str = "triton_grpc_error";
 
-/// Adds the headers that match to a request's parameters, over those of the same names; names are in
-/// lower case. Nobody but a handler that asks for its context sees them.
+/// Adds matching headers to a request's parameters, in place of those of the same name. Names are in
+/// lower case. Only a handler that takes its context sees them.
 ///
 /// # Errors
 /// `InvalidInput` for a header of a reserved name.
@@ -25,10 +25,10 @@ pub(crate) fn forward(pattern: &HeaderPattern, headers: &HeaderMap, decoded: &mu
                 "header '{name}' is forwarded as a parameter, and that name is reserved, expected a request without it"
             )));
         }
-        let Some(caller) = &mut decoded.request.metadata else { continue };
+        let Some(metadata) = &mut decoded.request.metadata else { continue };
         let values: Vec<&str> = headers.get_all(name).iter().filter_map(|value| value.to_str().ok()).collect();
-        caller.parameters.retain(|(known, _)| known != name);
-        caller.parameters.push((name.to_owned(), Parameter::String(values.join(", "))));
+        metadata.parameters.retain(|(known, _)| known != name);
+        metadata.parameters.push((name.to_owned(), Parameter::String(values.join(", "))));
     }
     Ok(())
 }

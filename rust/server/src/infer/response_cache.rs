@@ -1,4 +1,4 @@
-//! Requests to models whose answers are kept.
+//! Inference on models with a response cache.
 
 use crate::{
     body::offload,
@@ -16,10 +16,10 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// Headers that prove who a caller is, to this server or to a proxy before it.
+/// Headers with credentials of a client, for this server or for a proxy.
 const CREDENTIALS: [&str; 4] = ["authorization", "cookie", "proxy-authorization", "x-api-key"];
 
-/// Responses from the cache what it has, and computes the rest, once for all who ask the same meanwhile.
+/// Returns a cached response, or computes one. Concurrent equal requests share one computation.
 pub(crate) async fn infer(
     context: &Context,
     (model, cache): (&Model, &Arc<Cache>),
@@ -40,7 +40,7 @@ pub(crate) async fn infer(
         Lookup::Lead(lead) => Some(lead),
         Lookup::Follow(other) => match other.await {
             Ok(response) => return hit(response),
-            // Its own request may fare better.
+            // A computation of its own may succeed.
             Err(_) => None,
         },
         Lookup::Bypass => None,
@@ -72,7 +72,7 @@ fn store(cache: &Cache, lead: Option<Lead>, key: Key, response: &InferResponse, 
     }
 }
 
-/// The place of one answer among those that servers share.
+/// Entry of the cache that servers share.
 struct SharedEntry<'a> {
     remote: &'a Arc<RemoteCache>,
     key: Key,
@@ -86,7 +86,7 @@ impl<'a> SharedEntry<'a> {
         Some(Self { remote, key, ttl: caching.ttl })
     }
 
-    /// An answer that is not too old, and since when it is one.
+    /// Returns a response that is not expired, and the time of its computation.
     async fn find(&self, model: &Model, rows: usize) -> Option<(InferResponse, Instant)> {
         let bytes = self.remote.get(&self.key).await?;
         let (response, age) = wire::decode(model.spec(), rows, &self.key, bytes, SystemTime::now())?;
@@ -101,7 +101,7 @@ impl<'a> SharedEntry<'a> {
     }
 }
 
-/// The request, and its key. Much is digested on a thread of its own.
+/// Returns the request and its key. Large inputs are hashed on a blocking thread.
 async fn key(model: &Model, request: InferRequest, identity: Identity) -> Result<(InferRequest, Key)> {
     let bytes = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
     let spec = Arc::clone(model.spec());
@@ -112,7 +112,7 @@ async fn key(model: &Model, request: InferRequest, identity: Identity) -> Result
     .await
 }
 
-/// What sets the caller apart: credentials, what the server's rules ask for, and what the model names.
+/// Returns what distinguishes clients: credentials, the headers of access rules, and those that the model names.
 fn identity(model: &Model, access: &Access, headers: &HeaderMap) -> Identity {
     let vary = model.spec().cache.iter().flat_map(|caching| &caching.vary);
     let names = CREDENTIALS.into_iter().chain(access.headers()).chain(vary.map(String::as_str));

@@ -1,4 +1,4 @@
-//! The answers to one request, one after the other, within its deadline.
+//! Responses to one request, in order, within its deadline.
 
 use super::{
     compute::{EXPIRY_SLACK, identify},
@@ -16,35 +16,35 @@ use std::{
 };
 use tokio::time::{Sleep, sleep, sleep_until};
 
-/// A request under way, with any number of answers.
+/// A running request with any number of responses.
 pub(crate) struct Responses {
     source: Source,
     deadline: Option<Pin<Box<Sleep>>>,
-    /// When the model's queue gives it up, if it still waits there.
+    /// Time at which the queue expires the request, if it still waits.
     expiry: Option<Pin<Box<Sleep>>>,
     record: StreamTelemetry,
-    /// What the answers' encoder needs.
+    /// Plan for the encoder of the responses.
     pub(crate) plan: ResponsePlan,
     _guard: RequestGuard,
     _in_flight: InFlight,
 }
 
-/// Where answers come from.
+/// Source of the responses.
 enum Source {
-    /// A model that answers once.
+    /// A model with one response.
     Once(Pin<Box<dyn Future<Output = Result<InferResponse>> + Send>>),
     /// A model that streams.
     Many(ResponseStream),
     Ended,
 }
 
-/// What a request brings beside its tensors.
+/// Accounting and deadline of a request.
 pub(crate) struct RequestScope {
-    /// Who is told of its outcome.
+    /// Telemetry of the request.
     pub(crate) record: StreamTelemetry,
-    /// Counts it, and the bytes of its body.
+    /// Accounting of the request and its memory.
     pub(crate) guard: RequestGuard,
-    /// When its answers are worth nothing any more.
+    /// Deadline of all responses.
     pub(crate) deadline: Option<Instant>,
 }
 
@@ -52,7 +52,7 @@ impl Responses {
     /// Sends a request to its model.
     ///
     /// # Errors
-    /// What the model's queue refuses.
+    /// Those of the model's queue.
     pub(crate) fn start(
         context: &Context,
         model: &Arc<Model>,
@@ -77,17 +77,17 @@ impl Responses {
         Ok(Self { source, deadline, expiry, record, plan, _guard: guard, _in_flight: in_flight })
     }
 
-    /// The server that it is of.
+    /// Returns the server.
     pub(crate) fn app(&self) -> &Arc<App> {
         self.record.app()
     }
 
-    /// The model that answers.
+    /// Returns the model.
     pub(crate) fn model(&self) -> &Arc<Model> {
         self.record.model()
     }
 
-    /// The next answer; `None` at the end. After an error there is none.
+    /// Polls the next response; `None` at the end, and after an error.
     pub(crate) fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<ResponseChunk>>> {
         let next = match &mut self.source {
             Source::Ended => return Poll::Ready(None),
@@ -107,11 +107,11 @@ impl Responses {
                 Some(Err(Error::new(Kind::Timeout, text)))
             }
         };
-        let next = next.map(|next| next.and_then(|piece| self.classified(piece)));
+        let next = next.map(|next| next.and_then(|chunk| self.classified(chunk)));
         match &next {
-            Some(Ok(piece)) => {
-                self.record.answered(piece.response.timings, piece.last);
-                if piece.last {
+            Some(Ok(chunk)) => {
+                self.record.answered(chunk.response.timings, chunk.last);
+                if chunk.last {
                     self.source = Source::Ended;
                 }
             }
@@ -124,7 +124,7 @@ impl Responses {
         Poll::Ready(next)
     }
 
-    /// Has the queue give up what has waited there for too long, once.
+    /// Asks the queue, once, to expire requests over their time limit.
     fn is_expired(&mut self, cx: &mut std::task::Context<'_>) -> bool {
         let expired = self.expiry.as_mut().is_some_and(|expiry| expiry.as_mut().poll(cx).is_ready());
         if expired {
@@ -134,30 +134,30 @@ impl Responses {
         expired
     }
 
-    fn classified(&self, mut piece: ResponseChunk) -> Result<ResponseChunk> {
+    fn classified(&self, mut chunk: ResponseChunk) -> Result<ResponseChunk> {
         if classify::is_requested(&self.plan) {
-            classify::apply(self.model().spec(), &self.plan, &mut piece.response)?;
+            classify::apply(self.model().spec(), &self.plan, &mut chunk.response)?;
         }
-        Ok(piece)
+        Ok(chunk)
     }
 
-    /// As [`Responses::poll_next`].
+    /// Awaits [`Responses::poll_next`].
     pub(crate) async fn next(&mut self) -> Option<Result<ResponseChunk>> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
 
-    /// The status that goes out with the first answer, where the model tells one.
+    /// Records the status of the first response, where the model sets one.
     pub(crate) fn set_status(&mut self, status: u16) {
         self.record.set_status(status);
     }
 
-    /// Ends it here: its caller wants no more.
+    /// Ends the request successfully; further responses are dropped.
     pub(crate) fn leave(&mut self) {
         self.source = Source::Ended;
         self.record.complete();
     }
 
-    /// Ends it early, with an error that its caller is told: one of its answers cannot be sent, say.
+    /// Ends the request with an error, for example of a response that cannot be sent.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.source = Source::Ended;
         self.record.fail(error);

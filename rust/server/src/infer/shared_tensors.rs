@@ -1,4 +1,4 @@
-//! The tensors of a request that are in shared memory: read before it is queued, written once it is
+//! Tensors of a request in shared memory: inputs are read before it is queued, outputs are written once they are
 //! computed.
 
 use crate::{
@@ -11,19 +11,19 @@ use penstock_wire::{DecodedRequest, RegionSlice, SharedInput, SharedOutput};
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Where the outputs of a request go. Its regions stay open, whether they are unregistered or not.
+/// Regions for the outputs of a request. They stay open even if they are unregistered.
 #[derive(Debug, Default)]
 pub(crate) struct SharedOutputs {
     targets: Vec<(usize, Arc<Region>, RegionSlice)>,
-    /// What the inputs take, until the request is done.
+    /// Memory of the inputs, until the request is done.
     _held: Option<RequestMemory>,
 }
 
-/// Reads the inputs of a request that are in shared memory, and finds where its outputs go.
+/// Reads the inputs of a request from shared memory, and finds the regions of its outputs.
 ///
 /// # Errors
-/// `NotFound` for a region that is not registered, `TooLarge` and `Overloaded` by the limit on bytes
-/// that are held at once, `InvalidInput` for ranges and bytes that are not what they should be.
+/// `NotFound` for an unknown region, `TooLarge` and `Overloaded` by the limit on request memory,
+/// `InvalidInput` for invalid ranges and tensors.
 pub(crate) async fn fetch(
     context: &Context,
     spec: &Arc<ModelSpec>,
@@ -72,7 +72,7 @@ fn named(role: &str, name: &str, error: &Error) -> Error {
 }
 
 impl SharedOutputs {
-    /// Whether there is nothing to write.
+    /// Reports whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.targets.is_empty()
     }
@@ -88,7 +88,7 @@ impl SharedOutputs {
         Ok(())
     }
 
-    /// Writes the outputs of an answer to their spans, much of it on a thread of its own.
+    /// Writes the outputs of a response to their spans; large ones on a blocking thread.
     ///
     /// # Errors
     /// `InvalidInput` for an output that is larger than its span, or an object that has shrunk.

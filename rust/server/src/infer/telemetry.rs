@@ -1,4 +1,4 @@
-//! What is recorded of every inference request, once for all protocols.
+//! Metrics, log line and trace of an inference request, in all protocols.
 
 use super::response_head::to_error as refusal;
 use crate::{
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A request on its way through this server.
+/// Telemetry of a request with one response.
 #[derive(Debug)]
 pub(crate) struct RequestTelemetry<'a> {
     app: &'a App,
@@ -23,7 +23,7 @@ pub(crate) struct RequestTelemetry<'a> {
     trace: Option<Arc<RequestTrace>>,
 }
 
-/// The model and id of a request, as far as they were known before it failed.
+/// Model and id of a request, as far as they are known.
 #[derive(Debug, Default)]
 pub(crate) struct RequestLabels {
     pub(crate) model: Option<Arc<Model>>,
@@ -35,21 +35,21 @@ impl<'a> RequestTelemetry<'a> {
         Self { app, protocol, started: Instant::now(), trace: None }
     }
 
-    /// The same, traced if tracing is on and its caller or chance says so.
+    /// Starts a trace, if tracing is on and the request is sampled.
     pub(crate) fn traced(mut self, headers: &HeaderMap) -> Self {
         let tracer = self.app.tracer.as_ref();
         self.trace = tracer.and_then(|tracer| tracer.begin(self.protocol, headers, self.started));
         self
     }
 
-    /// It is decoded, and goes to its model now.
+    /// Records that the request is decoded.
     pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         if let Some(trace) = &self.trace {
             trace.decoded(decoded);
         }
     }
 
-    /// Its answer is there, to be encoded.
+    /// Records that the outputs are computed.
     pub(crate) fn computed(&self) {
         if let Some(trace) = &self.trace {
             trace.computed();
@@ -62,35 +62,35 @@ impl<'a> RequestTelemetry<'a> {
         }
     }
 
-    /// When its deadline is, if the server, its parameters (`asked`) or its header `grpc-timeout` set one: the soonest.
+    /// Returns the earliest deadline of the server, the parameters (`requested`) and the header `grpc-timeout`.
     ///
     /// # Errors
-    /// `InvalidInput`: the header is no duration.
-    pub(crate) fn deadline(&self, headers: &HeaderMap, asked: Option<Duration>) -> Result<Option<Instant>> {
-        let Some(value) = headers.get("grpc-timeout") else { return Ok(self.deadline_after(asked)) };
-        let told = timeout(value.as_bytes()).ok_or_else(|| {
+    /// `InvalidInput` for a malformed header.
+    pub(crate) fn deadline(&self, headers: &HeaderMap, requested: Option<Duration>) -> Result<Option<Instant>> {
+        let Some(value) = headers.get("grpc-timeout") else { return Ok(self.deadline_after(requested)) };
+        let head_status = timeout(value.as_bytes()).ok_or_else(|| {
             let got = value.as_bytes().escape_ascii();
             Error::invalid(format!(
                 "header 'grpc-timeout' must be one to eight digits and one of the units H M S m u n, got '{got}'"
             ))
         })?;
-        Ok(self.deadline_after([Some(told), asked].into_iter().flatten().min()))
+        Ok(self.deadline_after([Some(head_status), requested].into_iter().flatten().min()))
     }
 
-    /// The same for one of several requests that share their headers.
-    pub(crate) fn deadline_after(&self, asked: Option<Duration>) -> Option<Instant> {
-        let limit = [asked, self.app.config.request_timeout].into_iter().flatten().min();
+    /// Returns the deadline of one of several requests that share their headers.
+    pub(crate) fn deadline_after(&self, requested: Option<Duration>) -> Option<Instant> {
+        let limit = [requested, self.app.config.request_timeout].into_iter().flatten().min();
         self.started.checked_add(limit?)
     }
 
-    /// It was answered well.
+    /// Records a success.
     pub(crate) fn succeeded(&self, model: &Model, id: &str, status: i32, timings: Timings) {
         model.metrics().served(self.protocol);
         self.ended(Some(model), id, status, None);
         self.log(model, id, ("ok", status), timings, None);
     }
 
-    /// It was answered as its model told: well, or with the error that the status stands for.
+    /// Records a response with the model's status: a success, or the error of that status.
     pub(crate) fn completed(
         &self,
         model: &Model,
@@ -104,7 +104,7 @@ impl<'a> RequestTelemetry<'a> {
         self.log(model, id, (error.kind().name(), status), timings, Some(error.message()));
     }
 
-    /// It was refused or failed.
+    /// Records a refusal or failure.
     pub(crate) fn failed(&self, model: Option<&Model>, id: &str, status: i32, error: &Error) {
         if error.kind() == Kind::Internal {
             self.app.log.event(LogLevel::Error, error.message());
@@ -140,8 +140,8 @@ impl<'a> RequestTelemetry<'a> {
     }
 }
 
-/// What is recorded of a request whose answers go out one by one. One that is dropped before its end
-/// was left by its caller.
+/// Telemetry of a request with several responses. One that is dropped before its end
+/// was left by its client.
 pub(crate) struct StreamTelemetry {
     app: Arc<App>,
     protocol: Protocol,
@@ -150,15 +150,15 @@ pub(crate) struct StreamTelemetry {
     model: Arc<Model>,
     id: String,
     status: fn(&App, Option<&Error>) -> i32,
-    /// The status that the model told.
-    told: Option<u16>,
+    /// Status that the model set.
+    head_status: Option<u16>,
     timings: Timings,
     complete: bool,
     ended: bool,
 }
 
 impl StreamTelemetry {
-    /// Begins where `telemetry` stands; `status` is the protocol's own of an outcome.
+    /// Continues `telemetry`; `status` maps an outcome to the protocol's status.
     pub(crate) fn new(
         app: &Arc<App>,
         telemetry: &RequestTelemetry<'_>,
@@ -169,7 +169,19 @@ impl StreamTelemetry {
         let trace = trace.clone();
         let (model, id) = (Arc::clone(request.0), request.1.to_owned());
         let (app, timings) = (Arc::clone(app), Timings::default());
-        Self { app, protocol, started, trace, model, id, status, told: None, timings, complete: false, ended: false }
+        Self {
+            app,
+            protocol,
+            started,
+            trace,
+            model,
+            id,
+            status,
+            head_status: None,
+            timings,
+            complete: false,
+            ended: false,
+        }
     }
 
     pub(crate) fn model(&self) -> &Arc<Model> {
@@ -180,30 +192,30 @@ impl StreamTelemetry {
         &self.app
     }
 
-    /// It is decoded, and goes to its model now.
+    /// Records that the request is decoded.
     pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         if let Some(trace) = &self.trace {
             trace.decoded(decoded);
         }
     }
 
-    /// An answer is about to go out.
+    /// Records a response.
     pub(crate) fn answered(&mut self, timings: Timings, last: bool) {
         self.timings = timings;
         self.complete |= last;
     }
 
-    /// The model has told the status of the whole answer.
+    /// Sets the status of the whole response.
     pub(crate) fn set_status(&mut self, status: u16) {
-        self.told = Some(status);
+        self.head_status = Some(status);
     }
 
-    /// There are no further answers.
+    /// Marks the end of the responses.
     pub(crate) fn complete(&mut self) {
         self.complete = true;
     }
 
-    /// It failed.
+    /// Records a failure.
     pub(crate) fn fail(&mut self, error: &Error) {
         self.end(Some(error));
     }
@@ -220,9 +232,9 @@ impl StreamTelemetry {
         };
         let status = (self.status)(&self.app, error);
         match error {
-            None if let Some(told) = self.told => {
-                let refused = refusal(&ResponseHead { status: told, ..ResponseHead::default() });
-                telemetry.completed(&self.model, (&self.id, told.into()), self.timings, refused.as_ref());
+            None if let Some(head_status) = self.head_status => {
+                let refused = refusal(&ResponseHead { status: head_status, ..ResponseHead::default() });
+                telemetry.completed(&self.model, (&self.id, head_status.into()), self.timings, refused.as_ref());
             }
             None => telemetry.succeeded(&self.model, &self.id, status, self.timings),
             Some(error) => telemetry.failed(Some(&self.model), &self.id, status, error),
@@ -232,12 +244,12 @@ impl StreamTelemetry {
 
 impl Drop for StreamTelemetry {
     fn drop(&mut self) {
-        let left = Error::new(Kind::Cancelled, "the client left before the end of the answers");
+        let left = Error::new(Kind::Cancelled, "the client left before the end of the responses");
         self.end(Some(&left).filter(|_| !self.complete));
     }
 }
 
-/// Adds the headers that say where a request's time went.
+/// Adds the headers with queue time, compute time and batch size.
 pub(crate) fn timing_headers(headers: &mut HeaderMap, timings: Timings) {
     let seconds = |duration: Duration| format!("{:.6}", duration.as_secs_f64());
     let values = [

@@ -1,14 +1,14 @@
-//! Samples that warm a model up, in the form in which requests come.
+//! Warm-up samples, in the form of inference requests.
 
 use penstock_core::{Error, InferRequest, ModelSpec, Protocol, Result, SequenceId, Step};
 use penstock_wire::{Limits, rest};
 
 /// Reads the body of an infer request, whose JSON is `json_length` bytes long and is followed by tensors.
 ///
-/// For a model with sequences it is one of a single request.
+/// For a model with sequences, it is a sequence of one request.
 ///
 /// # Errors
-/// What a client is answered that sends it.
+/// Those of an inference request.
 pub fn sample(spec: &ModelSpec, body: &[u8], json_length: usize) -> Result<InferRequest> {
     let split = body.split_at_checked(json_length);
     let (json, tensors) = split.ok_or_else(|| Error::invalid("the body is shorter than its JSON"))?;

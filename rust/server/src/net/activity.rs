@@ -1,4 +1,4 @@
-//! What a connection is doing, as its timeouts and the drain need to know it.
+//! Activity of a connection, for its timeouts and the drain.
 
 use super::framing::{Framing, UNSURE};
 use crate::settings::Limits;
@@ -14,35 +14,35 @@ use std::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// One connection's state. It holds no times: [`Timeouts`] sees what has changed since it last looked.
+/// State of one connection. It has no times: [`Timeouts`] checks regularly what has changed.
 #[derive(Debug, Default)]
 pub(crate) struct Activity {
-    /// A request or an answer has ended since the last look.
+    /// A request or a response has ended since the last check.
     moved: AtomicBool,
-    /// The number of a head that has begun and not ended; 0 for none.
+    /// Number of the head that is being received; 0 for none.
     head: AtomicU32,
     /// See [`Framing::contradiction`].
     contradiction: AtomicU32,
     chunked_requests: AtomicU32,
     http2: AtomicBool,
     under_way: AtomicU32,
-    /// Responses that are made while they are sent. Silence in them is the handler's.
+    /// Streamed responses. Their pauses are the handler's.
     streams: AtomicU32,
     answered: AtomicBool,
-    /// The socket would not take the rest of an answer.
+    /// The socket does not accept the rest of a response.
     blocked: AtomicBool,
-    /// The socket has taken bytes since the last look.
+    /// The socket has accepted bytes since the last check.
     wrote: AtomicBool,
-    /// Bytes of HTTP/2 answers that are made, and that the client has not let us send.
+    /// Bytes of HTTP/2 responses that wait for the client's flow-control window.
     unread: AtomicUsize,
-    /// The client has let us send some of them since the last look.
+    /// Some of them were sent since the last check.
     took: AtomicBool,
     /// Connections of the server that are blocked.
     writing: Arc<AtomicUsize>,
 }
 
 impl Activity {
-    /// A connection that was just opened. `writing` counts the connections that have more to send.
+    /// Creates the state of a new connection. `writing` counts blocked connections.
     pub(crate) fn new(writing: Arc<AtomicUsize>) -> Self {
         let mut activity = Self::default();
         activity.writing = writing;
@@ -55,36 +55,36 @@ impl Activity {
         ActiveRequest(Arc::clone(self))
     }
 
-    /// Counts an answer that is made while it is sent, until the guard is dropped.
+    /// Counts a streamed response until the guard is dropped.
     pub(crate) fn stream(self: &Arc<Self>) -> ActiveStream {
         self.streams.fetch_add(1, Ordering::Relaxed);
         ActiveStream(Arc::clone(self))
     }
 
-    /// Whether it could be closed in between requests. Before its first answer an HTTP/1 connection
-    /// cannot: its client has no way to know that the request was not taken.
+    /// Reports whether it can be closed between requests. An HTTP/1 connection cannot before its first response:
+    /// its client could not tell that the request was not processed.
     pub(crate) fn may_be_closed(&self) -> bool {
         self.answered.load(Ordering::Relaxed) || self.http2.load(Ordering::Relaxed)
     }
 
-    /// Counts a chunked HTTP/1.1 request, and says whether it had a `Content-Length` too.
+    /// Counts a chunked HTTP/1.1 request, and reports whether it had a `Content-Length` too.
     pub(crate) fn is_contradiction(&self) -> bool {
         let count = self.chunked_requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         let found = self.contradiction.load(Ordering::Relaxed);
         found == count || found == UNSURE
     }
 
-    /// Counts bytes of an answer that wait for the client.
+    /// Counts bytes of a response that wait for the client.
     pub(crate) fn wait_for_reader(&self, bytes: usize) {
         self.unread.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Notes that the client takes bytes of answers.
+    /// Records that the client accepts bytes of responses.
     pub(crate) fn took(&self) {
         self.took.store(true, Ordering::Relaxed);
     }
 
-    /// Gives back what waited for the client.
+    /// Subtracts bytes that waited for the client.
     pub(crate) fn release(&self, bytes: usize) {
         self.unread.fetch_sub(bytes, Ordering::Relaxed);
         self.moved.store(true, Ordering::Relaxed);
@@ -119,7 +119,7 @@ impl Drop for Activity {
     }
 }
 
-/// The beginnings of a connection's states that have an end, labels once a look: late by one at most, never early.
+/// Start times of a connection's states, updated at each check: at most one interval late, never early.
 #[derive(Debug)]
 pub(crate) struct Timeouts {
     idle: Instant,
@@ -134,7 +134,7 @@ impl Timeouts {
         Self { idle: now, head: (0, now), blocked: now, unread: now }
     }
 
-    /// Looks whether a client has been silent, or slow, for longer than it may.
+    /// Reports whether a client has exceeded a timeout.
     pub(crate) fn overdue(&mut self, activity: &Activity, limits: &Limits) -> bool {
         let now = Instant::now();
         let (wrote, took) =
@@ -147,16 +147,16 @@ impl Timeouts {
         if wrote || !blocked {
             self.blocked = now;
         }
-        // A caller who waits for another answer does not lose it to one that is left unread.
+        // A client that waits for another response does not lose it to one that it does not read.
         if took || !unread || computing {
             self.unread = now;
         }
         let head = activity.head.load(Ordering::Relaxed);
-        // While HTTP/1.1 answers, or a socket is full, what the client sends may be left unread.
+        // While an HTTP/1.1 response is pending, or a socket is full, received bytes may stay unread.
         if head != self.head.0 || blocked || (answering && !http2) {
             self.head = (head, now);
         }
-        // HTTP/2 writes also when a client does nothing but ping.
+        // HTTP/2 writes also when a client only pings.
         if moved || answering || blocked || unread || (wrote && !http2) {
             self.idle = now;
         }
@@ -168,19 +168,19 @@ impl Timeouts {
     }
 }
 
-/// A request under way on a connection.
+/// Guard of a running request.
 pub(crate) struct ActiveRequest(Arc<Activity>);
 
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
         self.0.answered.store(true, Ordering::Relaxed);
-        // The next idle time counts from the answer, not from the request.
+        // Idle time counts from the response, not from the request.
         self.0.moved.store(true, Ordering::Relaxed);
     }
 }
 
-/// An answer that is still being made.
+/// Guard of a streamed response.
 #[derive(Debug)]
 pub(crate) struct ActiveStream(Arc<Activity>);
 
@@ -191,7 +191,7 @@ impl Drop for ActiveStream {
     }
 }
 
-/// A socket whose reads and writes are noted.
+/// A socket that records its reads and writes.
 pub(crate) struct WatchedSocket<S> {
     socket: S,
     activity: Arc<Activity>,

@@ -1,5 +1,5 @@
-//! One connection from its acceptance to its end: HTTP/1.1 or HTTP/2 by its first bytes, and the
-//! timeouts on silent clients.
+//! One connection: HTTP/1.1 or HTTP/2 by its first bytes, and its
+//! timeouts.
 
 use super::{
     activity::{Activity, Timeouts, WatchedSocket},
@@ -26,31 +26,31 @@ use tokio::{
     time::sleep,
 };
 
-/// How often a connection's timeouts are looked at; they are that coarse.
+/// Interval between two checks of a connection's timeouts.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the server as a whole wants of its connections.
+/// Phase that the server sets for all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lifecycle {
-    /// Go on.
+    /// Serve requests.
     Serve,
-    /// Finish what is under way, then close.
+    /// Finish running requests, then close.
     Drain,
-    /// Close.
+    /// Close at once.
     Close,
 }
 
-/// What all connections of an I/O thread share.
+/// Settings of all connections of an I/O thread.
 #[derive(Clone)]
 pub(crate) struct ConnectionSettings {
     pub(crate) builder: Arc<Builder<TokioExecutor>>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) lifecycle: watch::Receiver<Lifecycle>,
-    /// Connections that have more to send than their sockets take.
+    /// Connections with unsent data that their sockets do not accept.
     pub(crate) writing: Arc<AtomicUsize>,
 }
 
-/// Serves one connection until it ends, or is to end.
+/// Serves one connection until it ends, or must close.
 pub(crate) async fn serve<S>(socket: S, dispatcher: Dispatcher, settings: ConnectionSettings)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -75,12 +75,12 @@ where
     });
     let mut connection = pin!(builder.serve_connection(io, service));
     let mut timeouts = Timeouts::new();
-    // Opened while the server drains: its first answer closes it.
+    // Opened while the server drains: its first response closes it.
     let mut finishing = *lifecycle.borrow_and_update() != Lifecycle::Serve;
     loop {
         tokio::select! {
             biased;
-            // A connection that failed has nobody left to tell.
+            // A connection that failed has no client to report to.
             _ = connection.as_mut() => return,
             () = sleep(CHECK_INTERVAL) => {
                 if timeouts.overdue(&activity, &limits) {
@@ -94,7 +94,7 @@ where
                     Lifecycle::Drain if finishing => {}
                     Lifecycle::Drain => {
                         finishing = true;
-                        // Otherwise its first answer closes it.
+                        // Otherwise its first response closes it.
                         if activity.may_be_closed() {
                             connection.as_mut().graceful_shutdown();
                         }
@@ -106,8 +106,8 @@ where
     }
 }
 
-/// The reason to refuse a body of which another server could see the end elsewhere. Only chunked ones are
-/// looked at.
+/// Returns the reason to refuse a body whose end another server could see elsewhere. Only chunked bodies are
+/// checked.
 fn check_coding(request: &Request<Incoming>, activity: &Activity) -> Option<String> {
     if request.version() == Version::HTTP_2 || request.body().size_hint().exact().is_some() {
         return None;
@@ -119,7 +119,7 @@ fn check_coding(request: &Request<Incoming>, activity: &Activity) -> Option<Stri
     coding(request.headers()).map(|other| format!("the transfer encoding is {other:?}, expected \"chunked\""))
 }
 
-/// A transfer coding that is not just `chunked`.
+/// Returns a transfer coding other than `chunked`.
 fn coding(headers: &HeaderMap) -> Option<String> {
     let mut values = headers.get_all(TRANSFER_ENCODING).iter();
     let chunked = values.next().is_none_or(|value| value.as_bytes().eq_ignore_ascii_case(b"chunked"));
@@ -130,10 +130,10 @@ fn coding(headers: &HeaderMap) -> Option<String> {
     Some(all.collect::<Vec<_>>().join(", "))
 }
 
-/// The protocol settings that all connections share.
+/// Builds the protocol settings of all connections.
 pub(crate) fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    // Our own checks answer with a JSON body; hyper's bound is only behind them.
+    // This server's checks answer with a JSON body; hyper's limit is a fallback.
     builder.http1().max_headers(limits.headers + 64).timer(TokioTimer::new()).header_read_timeout(None);
     builder
         .http2()

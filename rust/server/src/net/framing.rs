@@ -1,14 +1,14 @@
-//! Framing of a connection's requests: open heads and contradicting lengths, read beside hyper, which shows
-//! neither. Bodies are passed over.
+//! Framing of a connection's requests: incomplete heads and contradicting lengths, parsed in addition to hyper, which
+//! exposes neither. Bodies are skipped.
 
 use memchr::memchr;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// The most bytes of a line that are looked at: enough for the two names and a length.
+/// Bytes of a line that are parsed: enough for the two names and a length.
 const MAX_LINE_BYTES: usize = 64;
 
-/// In place of a request's number: a length was too long to be followed, so that every chunked request may contradict it.
+/// Marker instead of a request's number: a length was too long to parse, so every chunked request may contradict it.
 pub(crate) const UNSURE: u32 = u32::MAX;
 
 /// A connection's framing.
@@ -17,13 +17,13 @@ pub(crate) struct Framing {
     protocol: ConnectionProtocol,
     /// Heads that have begun.
     begun: u32,
-    /// The last of them has not ended.
+    /// Set until the last of them ends.
     open: bool,
 }
 
 #[derive(Debug)]
 enum ConnectionProtocol {
-    /// So many bytes are those of HTTP/2's preface.
+    /// Number of bytes that match HTTP/2's preface.
     Either(usize),
     Http1(Http1),
     Http2(Http2),
@@ -34,7 +34,7 @@ impl Framing {
         Self { protocol: ConnectionProtocol::Either(0), begun: 0, open: false }
     }
 
-    /// Takes in what was read.
+    /// Parses received bytes.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) {
         if let ConnectionProtocol::Either(matched) = &mut self.protocol {
             let same = PREFACE[*matched..].iter().zip(bytes).take_while(|(a, b)| a == b).count();
@@ -57,7 +57,7 @@ impl Framing {
         self.open = open;
     }
 
-    /// The number of the head that has begun and not ended, from 1 on; 0 between heads.
+    /// Returns the number of the head that is being received, from 1 on; 0 between heads.
     pub(crate) fn open_head(&self) -> u32 {
         if self.open { self.begun.max(1) } else { 0 }
     }
@@ -66,20 +66,20 @@ impl Framing {
         matches!(self.protocol, ConnectionProtocol::Http2(_))
     }
 
-    /// The first chunked HTTP/1.1 request that has a `Content-Length` too, counted from 1; 0 for none.
+    /// Returns the first chunked HTTP/1.1 request with a `Content-Length`, counted from 1; 0 for none.
     pub(crate) fn contradiction(&self) -> u32 {
         if let ConnectionProtocol::Http1(http1) = &self.protocol { http1.contradiction } else { 0 }
     }
 }
 
-/// HTTP/1.1, as far as heads go.
+/// Parser of HTTP/1.1 heads.
 #[derive(Debug)]
 struct Http1 {
     part: Part,
-    /// Bytes of a body to pass over.
+    /// Bytes of a body to skip.
     skip: u64,
     line: [u8; MAX_LINE_BYTES],
-    /// Bytes of the line so far; only the first are kept.
+    /// Length of the line so far; only its start is stored.
     len: usize,
     lines: u32,
     chunked: bool,
@@ -118,7 +118,7 @@ impl Http1 {
         self.part == Part::Head && (self.lines > 0 || self.len > 0)
     }
 
-    /// True if a head has ended.
+    /// Parses bytes; returns true if a head has ended.
     fn read(&mut self, mut bytes: &[u8]) -> bool {
         let mut ended = false;
         while !bytes.is_empty() && self.part != Part::Lost {
@@ -139,9 +139,9 @@ impl Http1 {
                 ended |= self.end_line(line, false);
             } else {
                 self.buffer(line);
-                let (kept, len) = (self.line, self.len);
+                let (buffered, len) = (self.line, self.len);
                 self.len = 0;
-                ended |= self.end_line(&kept[..len.min(MAX_LINE_BYTES)], len > MAX_LINE_BYTES);
+                ended |= self.end_line(&buffered[..len.min(MAX_LINE_BYTES)], len > MAX_LINE_BYTES);
             }
         }
         ended
@@ -149,17 +149,17 @@ impl Http1 {
 
     fn buffer(&mut self, bytes: &[u8]) {
         if let Some(room) = self.line.get_mut(self.len..) {
-            let kept = bytes.len().min(room.len());
-            room[..kept].copy_from_slice(&bytes[..kept]);
+            let buffered = bytes.len().min(room.len());
+            room[..buffered].copy_from_slice(&bytes[..buffered]);
         }
         self.len = self.len.saturating_add(bytes.len());
     }
 
-    /// True if a head ends with this line, of which the end may be cut.
+    /// Parses a line, whose end may be cut; returns true if a head ends with it.
     fn end_line(&mut self, line: &[u8], cut: bool) -> bool {
         let line = line.strip_suffix(b"\r").unwrap_or(line);
         match self.part {
-            // Empty lines before a request are passed over.
+            // Empty lines before a request are skipped.
             Part::Head if line.is_empty() => self.lines > 0 && self.end_head(),
             Part::Head => {
                 self.lines += 1;
@@ -170,7 +170,7 @@ impl Http1 {
                         self.contradiction = UNSURE;
                     }
                     let length = std::str::from_utf8(length).ok().and_then(|text| text.trim().parse().ok());
-                    // hyper refuses what is no length.
+                    // hyper refuses an invalid length.
                     self.length = Some(length.unwrap_or(0));
                 }
                 false
@@ -184,7 +184,7 @@ impl Http1 {
                     std::str::from_utf8(&line[..digits]).ok().and_then(|text| u64::from_str_radix(text, 16).ok());
                 match size {
                     Some(0) => self.part = Part::Trailers,
-                    // The end of the line follows the chunk.
+                    // A line end follows the chunk.
                     Some(size) => self.skip = size.saturating_add(2),
                     None => self.part = Part::Lost,
                 }
@@ -216,20 +216,20 @@ impl Http1 {
     }
 }
 
-/// A header's value, if the line is of that header.
+/// Returns the value of a header, if the line has its name.
 fn value<'l>(line: &'l [u8], name: &[u8]) -> Option<&'l [u8]> {
     let (own, rest) = line.split_at_checked(name.len())?;
     rest.strip_prefix(b":").filter(|_| own.eq_ignore_ascii_case(name))
 }
 
-/// HTTP/2 after its preface, as far as frames go. A body's bytes are no head, however slowly they come.
+/// Parser of HTTP/2 frames after the preface. Data frames are not heads, however slowly they arrive.
 #[derive(Debug, Default)]
 struct Http2 {
     header: [u8; 9],
     have: usize,
-    /// Bytes of the frame's payload that have not come.
+    /// Bytes of the frame's payload that are not received.
     left: usize,
-    /// The settings are there, which come first.
+    /// Set once the first frame, SETTINGS, is received.
     began: bool,
     in_block: bool,
 }
@@ -241,11 +241,11 @@ const END_HEADERS: u8 = 4;
 
 impl Http2 {
     fn is_in_head(&self) -> bool {
-        // A frame's header is kept until its payload is there.
+        // A frame's header is stored until its payload is received.
         !self.began || self.in_block || (self.have > 0 && (self.have < 9 || self.header[3] != DATA))
     }
 
-    /// True if a head, or another frame, has ended.
+    /// Parses bytes; returns true if a head, or another frame, has ended.
     fn read(&mut self, mut bytes: &[u8]) -> bool {
         let mut ended = false;
         loop {

@@ -1,4 +1,4 @@
-//! The REST routes without a socket: decode, queue, batch, handler and encode run as they do behind one.
+//! REST without a socket: decoding, queue, batching, handler and encoding are the same.
 
 use crate::{
     dispatch::{Dispatcher, ListenerScope},
@@ -11,7 +11,7 @@ use http_body_util::{BodyExt as _, Full};
 use penstock_core::{Protocol, Registry, metrics::Metrics};
 use std::sync::Arc;
 
-/// A server that is called, not connected to.
+/// A server without sockets.
 #[derive(Debug)]
 pub struct InProcess {
     app: Arc<App>,
@@ -19,7 +19,7 @@ pub struct InProcess {
 }
 
 impl InProcess {
-    /// A server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
+    /// Creates a server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let app = Arc::new(App::new(config, registry, metrics));
         let served = ListenerScope { rest: true, grpc: false, metrics: false, local: true, tcp: false };
@@ -27,16 +27,16 @@ impl InProcess {
         Self { app, dispatcher }
     }
 
-    /// Takes requests from now on.
+    /// Starts to accept requests.
     pub fn set_ready(&self) {
         self.app.advance(Phase::Ready);
     }
 
-    /// Responses one request.
+    /// Answers one request.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
         let response = self.dispatcher.handle(request.map(Full::new), Protocol::InProcess).await;
         let (head, body) = response.into_parts();
-        // A body that is made in memory cannot fail.
+        // A body in memory cannot fail.
         let body = body.collect().await.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);
         Response::from_parts(head, body)
     }

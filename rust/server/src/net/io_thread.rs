@@ -1,5 +1,5 @@
-//! The threads that do I/O. Each has a runtime and a [`CompletionQueue`] of its own, and a connection stays on
-//! one of them: a request wakes no other thread but its model's.
+//! I/O threads. Each has its own runtime and [`CompletionQueue`], and a connection stays on
+//! one of them: a request wakes only a thread of its model.
 
 use super::{
     connection::{ConnectionSettings, Lifecycle, builder, serve},
@@ -28,7 +28,7 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-/// What the accepting thread hands to the others: a socket, and which listener it came from.
+/// An accepted socket, and the index of its listener.
 type Accepted = (Socket, usize);
 
 enum Socket {
@@ -43,7 +43,7 @@ pub(crate) struct IoThreads {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// What an I/O thread needs to serve connections.
+/// State of an I/O thread, for its connections.
 #[derive(Clone)]
 struct IoThread {
     app: Arc<App>,
@@ -52,20 +52,20 @@ struct IoThread {
     open: Arc<AtomicUsize>,
 }
 
-/// The processors that this process may use: those of its affinity, within its control group's quota of time. A
-/// quota is rounded down; at least 1.
+/// Returns the number of processors of this process: those of its affinity, within its control group's CPU quota.
+/// A quota is rounded down; at least 1.
 pub fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// I/O threads for that many cores. The handlers need cores too, and each further thread splits
-/// batches between more sockets polls.
+/// Returns the default number of I/O threads. Handlers need cores too, and each further thread splits
+/// batches between more socket polls.
 pub(crate) fn default_io_threads(cores: usize) -> usize {
     (cores / 2).clamp(1, 4)
 }
 
 impl IoThreads {
-    /// Starts them. The first one accepts for all.
+    /// Starts all threads. The first one accepts for all.
     pub(crate) fn start(app: &Arc<App>, bound: Vec<Bound>) -> Result<Self, StartError> {
         let cores = processors();
         let count = match app.config.io_threads {
@@ -113,7 +113,7 @@ impl IoThreads {
                     }
                     drop(inboxes);
                     tokio::spawn(take_over(thread_state, inbox));
-                    // An error means that the server is gone, which is the same lifecycle.
+                    // An error means that the server is gone, which closes too.
                     let _ = until.wait_for(|lifecycle| *lifecycle == Lifecycle::Close).await;
                 });
             };
@@ -124,16 +124,16 @@ impl IoThreads {
         Ok(Self { lifecycle, threads })
     }
 
-    /// Connections finish what is under way, and close.
+    /// Lets connections finish running requests, then closes them.
     pub(crate) fn finish(&self) {
         self.lifecycle.send_replace(Lifecycle::Drain);
     }
 
-    /// Closes everything and ends the threads.
+    /// Closes all connections and ends the threads.
     pub(crate) fn close(self) {
         self.lifecycle.send_replace(Lifecycle::Close);
         for thread in self.threads {
-            // A thread that panicked has said so on its own.
+            // A panic was reported by its thread.
             let _ = thread.join();
         }
     }
@@ -181,7 +181,7 @@ impl Acceptor {
     }
 }
 
-/// Accepts, and deals the connections out in turn.
+/// Accepts connections, and distributes them round-robin.
 async fn accept(
     acceptor: Acceptor,
     listener: usize,
@@ -192,16 +192,16 @@ async fn accept(
     loop {
         let accepted = tokio::select! {
             accepted = acceptor.next() => accepted,
-            // While others finish, probes still connect to ask whether this server is ready.
+            // While the server drains, probes still connect to read its readiness.
             _ = lifecycle.wait_for(|lifecycle| *lifecycle == Lifecycle::Close) => return,
         };
         match accepted {
             Ok(socket) => {
-                // A thread that is gone has closed its inbox; the server is closing then.
+                // A thread that ended has closed its inbox; the server is closing.
                 let _ = inboxes[turn % inboxes.len()].send((socket, listener));
                 turn += 1;
             }
-            // Out of descriptors, say: the next try may find some.
+            // Out of descriptors, for example: a retry may succeed.
             Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
                 tracing::warn!(%error, "a connection could not be accepted");
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -211,7 +211,7 @@ async fn accept(
     }
 }
 
-/// Serves the connections that are dealt to this thread.
+/// Serves the connections of this thread.
 async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
     while let Some((socket, listener)) = inbox.recv().await {
         if thread_state.open.fetch_add(1, Ordering::AcqRel) >= thread_state.app.config.limits.connections {

@@ -1,4 +1,4 @@
-//! Binding. It happens before models are loaded, so that a port in use is told at once.
+//! Binding of listeners, before models are loaded, so that a port in use is reported at once.
 
 use crate::settings::{Address, Listener};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -13,13 +13,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Connections that the kernel may hold before they are accepted.
+/// Connections that the kernel queues before they are accepted.
 const BACKLOG: i32 = 4096;
 
-/// Why a server did not start: one line for its user.
+/// Error of a server's start, in one line.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// An address that cannot be listened on.
+    /// An address that cannot be bound.
     #[error("cannot listen on {address}: {reason}")]
     Bind {
         /// The address as configured.
@@ -32,7 +32,7 @@ pub enum StartError {
     Thread(io::Error),
 }
 
-/// A socket that is listened on.
+/// A listening socket.
 #[derive(Debug)]
 pub(crate) struct Bound {
     pub(crate) socket: BoundSocket,
@@ -57,18 +57,18 @@ impl BoundSocket {
     }
 }
 
-/// Removes a Unix socket's path when it is no longer listened on.
+/// Guard that removes a Unix socket's path.
 #[derive(Debug)]
 pub(crate) struct SocketFile(PathBuf);
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Somebody else may have removed it; there is nothing to do about it then.
+        // It may have been removed already.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Listens on one address.
+/// Binds one address and listens.
 pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
     let bound = match &listener.address {
         Address::Tcp(address) => tcp(*address),
@@ -82,7 +82,7 @@ pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
 
 fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
-    // A restarted server must not wait for its old connections to be forgotten.
+    // A restarted server must not wait for connections in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -93,7 +93,7 @@ fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
 }
 
 fn unix(path: &Path) -> io::Result<(BoundSocket, Address)> {
-    // A socket that nobody answers on is left over from a server that was killed.
+    // A socket that refuses connections is left over from a killed server.
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         std::fs::remove_file(path)?;

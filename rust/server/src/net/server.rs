@@ -15,13 +15,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a drain looks whether it is done.
+/// Interval between two checks of a drain.
 const DRAIN_POLL: Duration = Duration::from_millis(5);
 
-/// How long the last answers may take to reach their sockets when the drain is late already.
+/// Time for the last responses to reach their sockets after the drain's timeout.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// How long the collector may take for the last spans.
+/// Timeout of the last export of spans.
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running server. Dropping it closes it at once; [`Server::drain`] lets requests finish.
@@ -30,12 +30,12 @@ pub struct Server {
     app: Arc<App>,
     listeners: Vec<Listener>,
     descriptors: Vec<i32>,
-    /// The process that started it: a fork of that has none of its threads.
+    /// Id of the process that started it: a fork has none of its threads.
     process: u32,
     threads: Mutex<Option<IoThreads>>,
-    /// When a drain that is under way gives up.
+    /// End of a running drain.
     give_up: Mutex<Option<Instant>>,
-    /// What the drain cut off, once it has ended.
+    /// Models with unfinished requests, once the drain has ended.
     cut: OnceLock<Vec<String>>,
 }
 
@@ -43,7 +43,7 @@ impl Server {
     /// Binds all listeners and serves them. Inference is refused until [`Server::set_ready`].
     ///
     /// # Errors
-    /// [`StartError`], with one clear line.
+    /// [`StartError`], in one line.
     pub fn start(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
         let bound = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let listeners = bound
@@ -62,37 +62,37 @@ impl Server {
         Ok(Self { app, listeners, descriptors, process, threads, give_up: Mutex::new(None), cut: OnceLock::new() })
     }
 
-    /// What is listened on; port 0 is replaced by the port that was picked.
+    /// Returns the listeners; port 0 is replaced by the actual port.
     pub fn listeners(&self) -> &[Listener] {
         &self.listeners
     }
 
-    /// The descriptors that are listened on until it has drained.
+    /// Returns the descriptors of the listening sockets, which are open until it has drained.
     pub fn descriptors(&self) -> &[i32] {
         &self.descriptors
     }
 
-    /// The address that serves REST.
+    /// Returns the address of REST.
     pub fn http_address(&self) -> Option<&Address> {
         self.listeners.iter().find(|listener| listener.rest).map(|listener| &listener.address)
     }
 
-    /// The address that serves gRPC.
+    /// Returns the address of gRPC.
     pub fn grpc_address(&self) -> Option<&Address> {
         self.listeners.iter().find(|listener| listener.grpc).map(|listener| &listener.address)
     }
 
-    /// The address that serves metrics and nothing else.
+    /// Returns the address that serves only metrics.
     pub fn metrics_address(&self) -> Option<&Address> {
         self.listeners.iter().find(|listener| listener.metrics).map(|listener| &listener.address)
     }
 
-    /// All models are loaded: takes requests from now on.
+    /// Starts to accept inference: all models are loaded.
     pub fn set_ready(&self) {
         self.app.advance(Phase::Ready);
     }
 
-    /// Refuses new requests from now on. Those under way have `timeout`, which [`Server::drain`] waits for.
+    /// Starts to refuse new requests. Running ones have `timeout`, which [`Server::drain`] waits for.
     pub fn begin_drain(&self, timeout: Duration) {
         self.hasten(timeout);
         self.app.advance(Phase::Draining);
@@ -103,10 +103,10 @@ impl Server {
         }
     }
 
-    /// Refuses new requests, lets those under way finish within `timeout`, and closes.
+    /// Refuses new requests, lets running ones finish within `timeout`, and closes.
     ///
-    /// Returns what the timeout cut off, by name; empty when all finished.
-    /// Called again while it drains, it hastens the first call to the earlier of both ends, and waits for it. In a fork
+    /// Returns the models with unfinished requests; empty when all finished.
+    /// A second call shortens a running drain to the earlier of both timeouts, and waits for it. In a fork
     /// of the process that started it, it does nothing.
     pub fn drain(&self, timeout: Duration) -> Vec<String> {
         if self.process != std::process::id() {
@@ -123,12 +123,12 @@ impl Server {
         }
     }
 
-    /// What the drain cut off, once it has ended.
+    /// Models with unfinished requests, once the drain has ended.
     pub fn cut_off(&self) -> Option<&[String]> {
         self.cut.get().map(Vec::as_slice)
     }
 
-    /// Whether a drain has no time left.
+    /// Reports whether a drain is past its timeout.
     pub fn is_late(&self) -> bool {
         let give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
         give_up.is_some_and(|give_up| Instant::now() >= give_up)
@@ -140,9 +140,9 @@ impl Server {
 
     fn finish(&self, threads: IoThreads) -> Vec<String> {
         let models = self.app.registry.all();
-        // A sequence that began may go on to its end, and so may what models ask of each other after their own answer.
-        let asked = || models.iter().any(|model| model.metrics().in_flight.get() > 0);
-        while (self.app.requests_under_way() > 0 || self.app.has_sequences() || asked()) && !self.is_late() {
+        // Started sequences may finish, and so may calls between models that outlive their own request.
+        let is_computing = || models.iter().any(|model| model.metrics().in_flight.get() > 0);
+        while (self.app.requests_under_way() > 0 || self.app.has_sequences() || is_computing()) && !self.is_late() {
             thread::sleep(DRAIN_POLL);
         }
         let cut = models
@@ -165,7 +165,7 @@ impl Server {
         for queue in self.app.registry.draining_queues() {
             queue.fail_waiting(&error);
         }
-        // The last answers are on their way to their sockets; a connection closes once it has sent them.
+        // A connection closes once it has sent its last responses.
         let flushed = Instant::now() + FLUSH_TIMEOUT;
         let flushing = || self.app.metrics.connections.get() > 0 && Instant::now() < flushed;
         while flushing() || (self.app.is_writing() && !self.is_late()) {

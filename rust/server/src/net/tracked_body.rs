@@ -1,5 +1,5 @@
-//! Responses on their way to their client: their bytes are counted until they are sent. HTTP/2 lets a client
-//! leave them unread while its connection goes on.
+//! Response bodies whose bytes are counted until they are sent. HTTP/2 lets a client
+//! leave them unread while its connection continues.
 
 use super::activity::{ActiveStream, Activity};
 use crate::{body::Body, state::ResponseMemory};
@@ -12,21 +12,21 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// An answer's body.
+/// Body of a response.
 pub(crate) struct TrackedBody {
     body: Body,
-    /// `None` over HTTP/1.1, which sends one answer at a time: its socket tells whether it is read.
+    /// `None` over HTTP/1.1, which sends one response at a time: its socket shows whether it is read.
     activity: Option<Arc<Activity>>,
-    /// Bytes of a body known in full that are counted and not handed out yet.
+    /// Bytes of a complete body that are counted and not returned yet.
     left: usize,
-    /// The memory of a large answer, which each of its parts keeps counted.
+    /// Memory of a large response, which each of its chunks shares.
     held: Option<Arc<ResponseMemory>>,
-    /// Keeps the connection from counting as idle while the body is made.
+    /// Keeps the connection from counting as idle while the body is streamed.
     _stream: Option<ActiveStream>,
 }
 
 impl TrackedBody {
-    /// The body of an answer to a request of that version, on the connection of that activity.
+    /// Wraps the body of a response to a request of a version, on a connection.
     pub(crate) fn new(mut body: Body, version: Version, activity: &Arc<Activity>) -> Self {
         let activity_of_http2 = (version == Version::HTTP_2).then(|| Arc::clone(activity));
         let left = body.bytes();
@@ -79,7 +79,7 @@ impl HttpBody for TrackedBody {
     }
 }
 
-/// A part of an answer that is with the HTTP library until it is sent.
+/// A chunk of a response that hyper holds until it is sent.
 pub(crate) struct TrackedChunk {
     bytes: Bytes,
     counted: Option<(Arc<Activity>, usize)>,

@@ -1,16 +1,16 @@
-//! One line a request.
+//! Access log: one line per request.
 
 use super::timestamp::Stamp;
 use penstock_core::Timings;
 use std::{borrow::Cow, fmt::Write as _, time::Duration};
 
-/// The most bytes of an id or a name in a line.
+/// Longest id or name in a line, in bytes.
 pub const MAX_NAME_BYTES: usize = 256;
 
-/// The most bytes of a message in a line.
+/// Longest message in a line, in bytes.
 pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 
-/// What is said of one request.
+/// Fields of one line.
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) id: &'a str,
@@ -30,7 +30,7 @@ fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// A line for people.
+/// Formats a line as text.
 pub(crate) fn text_line(entry: &Entry<'_>, time: &Stamp) -> String {
     let mut line = String::with_capacity(160);
     let _ = write!(
@@ -55,8 +55,8 @@ pub(crate) fn text_line(entry: &Entry<'_>, time: &Stamp) -> String {
     line
 }
 
-/// Somebody's text for a line of a log, of at most `longest` bytes before `…`. Characters that do not print are escaped
-/// like `\u{202e}`: others could forge lines, move a terminal's cursor or turn the order of what follows.
+/// Sanitizes text for a log line, and cuts it to `longest` bytes before `…`. Characters that do not print are escaped
+/// like `\u{202e}`: they could forge lines, move a terminal's cursor or reverse the text.
 pub fn plain(text: &str, longest: usize) -> Cow<'_, str> {
     if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         return Cow::Borrowed(text);
@@ -77,18 +77,18 @@ pub fn plain(text: &str, longest: usize) -> Cow<'_, str> {
     Cow::Owned(line)
 }
 
-/// Decides as the standard library does for `Debug`.
+/// Reports whether `Debug` of the standard library prints a character unescaped.
 fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();
     }
-    // Behind a letter: there a mark that combines with it is not escaped.
+    // After a letter, where a combining mark is not escaped.
     let mut pair = [b'a'; 5];
     let end = 1 + character.encode_utf8(&mut pair[1..]).len();
     std::str::from_utf8(&pair[..end]).is_ok_and(|pair| pair.escape_debug().nth(1) == Some(character))
 }
 
-/// A line for machines.
+/// Formats a line as JSON.
 pub(crate) fn json_line(entry: &Entry<'_>, time: &Stamp) -> String {
     let mut line = serde_json::json!({
         "time": time.json(),

@@ -1,6 +1,5 @@
-//! The server's log: what happens to it, and a line for each request if that is wanted. Both go to
-//! standard error by a thread of their own, so that a slow terminal slows no request; when the log
-//! cannot keep up, lines are dropped and counted. What is logged can be changed while the server runs.
+//! Server log and access log. A thread writes both to standard error, so that a slow terminal slows no request.
+//! When the log cannot keep up, lines are dropped and counted. The level can be changed while the server runs.
 
 use super::access_log::{Entry, MAX_MESSAGE_BYTES, json_line, plain, text_line};
 use super::timestamp::Stamp;
@@ -20,15 +19,15 @@ use std::{
 /// Lines that may wait for the writer.
 const WAITING_LINES: usize = 8192;
 
-/// Takes lines and hands them to the writer.
+/// Sender of lines to the writer thread.
 #[derive(Debug)]
 pub(crate) struct Log {
     settings: Mutex<LogSettings>,
-    /// Whether each request is logged: looked at for every one.
+    /// Set while requests are logged; read for every request.
     requests: AtomicBool,
     json: bool,
     dropped: Counter,
-    /// Started with the first line. `None` if there can be no thread.
+    /// Started with the first line. `None` if the thread cannot be started.
     lines: OnceLock<Option<SyncSender<String>>>,
 }
 
@@ -51,16 +50,15 @@ impl Log {
         }
     }
 
-    /// What is logged now.
+    /// Returns the current settings.
     pub(crate) fn settings(&self) -> LogSettings {
         *self.settings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Logs otherwise from now on, as `change` makes it of what is logged now. Two changes never make
-    /// theirs of the same settings, so none is lost. Returns what is logged then.
+    /// Changes the settings under a lock, so that concurrent changes are not lost. Returns the new settings.
     ///
     /// # Errors
-    /// What the change is refused with; nothing is changed then.
+    /// The error of `change`; the settings stay.
     pub(crate) fn change<E>(
         &self,
         change: impl FnOnce(LogSettings) -> Result<LogSettings, E>,
@@ -71,7 +69,7 @@ impl Log {
         Ok(*settings)
     }
 
-    /// Whether requests are logged.
+    /// Reports whether requests are logged.
     pub(crate) fn logs_requests(&self) -> bool {
         self.requests.load(Ordering::Relaxed)
     }
@@ -82,7 +80,7 @@ impl Log {
         self.write(if self.json { json_line(entry, &time) } else { text_line(entry, &time) });
     }
 
-    /// Whether something of that level is logged.
+    /// Reports whether a level is logged.
     pub(crate) fn is_enabled(&self, level: LogLevel) -> bool {
         let settings = self.settings();
         match level {
@@ -93,7 +91,7 @@ impl Log {
         }
     }
 
-    /// Logs something that happened, if its level is logged.
+    /// Logs an event, if its level is enabled.
     pub(crate) fn event(&self, level: LogLevel, message: &str) {
         if !self.is_enabled(level) {
             return;
@@ -123,7 +121,7 @@ impl Log {
 fn write_lines(lines: &Receiver<String>) {
     let mut out = BufWriter::new(io::stderr());
     while let Ok(line) = lines.recv() {
-        // A log that cannot be written must not stop the server: there is nowhere left to say so.
+        // A failed write must not stop the server, and it cannot be logged.
         let _ = out.write_all(line.as_bytes());
         while let Ok(line) = lines.try_recv() {
             let _ = out.write_all(line.as_bytes());

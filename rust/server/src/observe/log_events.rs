@@ -1,4 +1,4 @@
-//! Brings what this crate says by `tracing` into the server's log. Spans, and what other crates say, are left out.
+//! Forwards this crate's `tracing` events to the server log. Spans and other crates' events are ignored.
 
 use super::log::Log;
 use crate::settings::LogLevel;
@@ -11,7 +11,7 @@ use tracing::{
     subscriber::Interest,
 };
 
-/// What an I/O thread reports to.
+/// Subscriber of an I/O thread.
 pub(crate) struct TracingEvents(pub(crate) Arc<Log>);
 
 fn is_ours(metadata: &Metadata<'_>) -> bool {
@@ -31,7 +31,7 @@ impl Subscriber for TracingEvents {
         if is_ours(metadata) { Interest::sometimes() } else { Interest::never() }
     }
 
-    /// Below it nothing is even looked at: the crates below this one say much at the lower levels.
+    /// Disables lower levels globally: dependencies log much there.
     fn max_level_hint(&self) -> Option<LevelFilter> {
         Some(LevelFilter::INFO)
     }

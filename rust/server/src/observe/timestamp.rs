@@ -4,10 +4,10 @@ use chrono::{DateTime, SecondsFormat};
 use penstock_wire::settings::LogFormat;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// When a line was made.
+/// Time of a log line.
 #[derive(Debug)]
 pub(crate) struct Stamp {
-    /// Since 1970.
+    /// Milliseconds since 1970.
     millis: u64,
     format: LogFormat,
 }
@@ -18,7 +18,7 @@ impl Stamp {
         Self { millis: u64::try_from(since.as_millis()).unwrap_or(u64::MAX), format }
     }
 
-    /// In a line for people.
+    /// Formats the time for a text line.
     pub(crate) fn text(&self) -> String {
         match self.format {
             LogFormat::Default => format!("{}.{:03}", self.millis / 1000, self.millis % 1000),
@@ -26,7 +26,7 @@ impl Stamp {
         }
     }
 
-    /// In a line for machines.
+    /// Formats the time for a JSON line.
     pub(crate) fn json(&self) -> serde_json::Value {
         match self.format {
             LogFormat::Default => (self.millis as f64 / 1e3).into(),
@@ -34,7 +34,7 @@ impl Stamp {
         }
     }
 
-    /// UTC, for example `2026-11-21T13:00:00.000Z`.
+    /// Formats UTC, for example `2026-11-21T13:00:00.000Z`.
     fn iso(&self) -> String {
         let time = i64::try_from(self.millis).ok().and_then(DateTime::from_timestamp_millis);
         time.unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)

@@ -1,4 +1,4 @@
-//! The trace settings of the server and of its models.
+//! Trace settings of the server and of its models.
 
 use penstock_wire::settings::TraceSettings;
 use std::{
@@ -6,15 +6,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Those of the server, and by name those that models have of their own.
+/// Settings of the server, and by name those of models.
 #[derive(Debug, Default)]
 pub(crate) struct TraceSettingsTable(Mutex<HashMap<Option<Arc<str>>, TraceSettings>>);
 
 impl TraceSettingsTable {
-    /// The settings of a model (`None`: of the server) after a change, and those of the server.
+    /// Changes the settings of a model (`None`: the server). Returns them, and those of the server.
     ///
     /// # Errors
-    /// What the change is refused with; nothing is changed then.
+    /// The error of `change`; the settings stay.
     pub(crate) fn update<E>(
         &self,
         model: Option<Arc<str>>,

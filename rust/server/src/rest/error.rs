@@ -1,4 +1,4 @@
-//! Errors as answers: one JSON body, whatever the route and the status.
+//! Error responses: one JSON body for all routes and statuses.
 
 use crate::{body::Body, state::App};
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use http::{
 use penstock_core::{Error, Kind};
 use penstock_wire::{coding::ACCEPTED, rest::error as wire};
 
-/// An error's answer.
+/// Builds the response of an error.
 pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     let status = match error.is_slow_body() {
         true => 408,
@@ -22,7 +22,7 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     }
     match error.kind() {
         Kind::UnsupportedEncoding => drop(headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED))),
-        // What is left of the body will not be read.
+        // The rest of the body stays unread.
         kind if kind == Kind::TooLarge || error.is_slow_body() => {
             drop(headers.insert(CONNECTION, HeaderValue::from_static("close")))
         }
@@ -31,11 +31,11 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     response
 }
 
-/// Said of an answer by which no route answered, rather than one that did not find something.
+/// Marks a response of the router, as opposed to a route that did not find something.
 #[derive(Clone, Copy)]
 struct NoRoute;
 
-/// Whether no route answered.
+/// Reports whether no route answered.
 pub(super) fn is_of_no_route(response: &Response<Body>) -> bool {
     response.extensions().get::<NoRoute>().is_some()
 }
@@ -45,24 +45,24 @@ fn of_no_route(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// The answer to a path that leads nowhere.
+/// Response to an unknown path.
 pub(crate) fn not_found() -> Response<Body> {
     of_no_route(json(404, wire::body(&Error::new(Kind::NotFound, "Not Found"))))
 }
 
-/// The answer to a method that a route does not have.
+/// Response to a method that a path lacks.
 pub(crate) fn method_not_allowed() -> Response<Body> {
     of_no_route(json(405, wire::body(&Error::new(Kind::MethodNotAllowed, "Method Not Allowed"))))
 }
 
-/// The answer to a request that is no proper HTTP, on a connection of which nothing more is understood.
+/// Response to malformed HTTP, after which the connection cannot be parsed.
 pub(crate) fn broken(message: String) -> Response<Body> {
     let mut response = json(400, wire::body(&Error::invalid(message)));
     response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     response
 }
 
-/// A JSON answer. Clients compare the content type as a whole, so it carries no charset.
+/// Builds a JSON response. Clients compare the whole content type, so it has no charset.
 pub(crate) fn json(status: u16, body: impl Into<Bytes>) -> Response<Body> {
     let mut response = Response::new(Body::from(body.into()));
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -104,7 +104,7 @@ impl Handler {
     ) -> Result<Response<Body>> {
         let json = match self {
             Self::Read(handler) => return handler(context, params),
-            // Its requests do not come this way.
+            // The dispatcher answers inference requests before.
             Self::Inference(_) => return Ok(error::not_found()),
             Self::Write(input, handler) => {
                 let (bytes, _guard) = input.receive(context, headers, body).await?;

@@ -1,4 +1,4 @@
-//! What the headers of a request say, and the limits on them.
+//! Limits on a request's headers, and headers that describe its body.
 
 use super::error::json;
 use crate::{body::Body, settings::Limits};
@@ -11,7 +11,7 @@ use penstock_wire::{
 
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
 
-/// Refuses a head that is over a limit, before anything else is looked at.
+/// Refuses a head that is over a limit, before any other check.
 #[expect(clippy::result_large_err, reason = "the error is the answer, made once for a refused request")]
 pub(crate) fn check_head(limits: &Limits, uri: &Uri, headers: &HeaderMap) -> std::result::Result<(), Response<Body>> {
     let refuse = |status, message: String| Err(json(status, body(&Error::new(Kind::TooLarge, message))));
@@ -38,10 +38,10 @@ pub(crate) fn check_head(limits: &Limits, uri: &Uri, headers: &HeaderMap) -> std
     Ok(())
 }
 
-/// The length of the JSON part of a body; `None` when the whole body is JSON.
+/// Returns the length of the JSON part of a body; `None` when the whole body is JSON.
 ///
 /// # Errors
-/// `InvalidInput` when the header is not a length.
+/// `InvalidInput` for a header that is not a length.
 pub(crate) fn json_length(headers: &HeaderMap) -> Result<Option<usize>> {
     let Some(value) = headers.get(JSON_LENGTH) else { return Ok(None) };
     let length = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -52,10 +52,10 @@ pub(crate) fn json_length(headers: &HeaderMap) -> Result<Option<usize>> {
     })
 }
 
-/// What the body is compressed with.
+/// Returns the compression of the body.
 ///
 /// # Errors
-/// `UnsupportedEncoding` that names a coding that is not read. More than one are not read either.
+/// `UnsupportedEncoding` for an unknown coding, and for more than one.
 pub(crate) fn content_coding(headers: &HeaderMap) -> Result<Option<Coding>> {
     let mut values = headers.get_all(CONTENT_ENCODING).iter();
     let Some(value) = values.next() else { return Ok(None) };

@@ -4,7 +4,7 @@ use penstock_core::{Error, Result};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// What an inference request asks of a model.
+/// Operation of an inference request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// V2 inference with one response.

@@ -21,7 +21,7 @@ use matchit::Router;
 use percent_encoding::percent_decode_str;
 use std::sync::LazyLock;
 
-/// What a path leads to.
+/// Endpoint of a path.
 pub(crate) enum Endpoint<'p> {
     /// An inference operation.
     Inference(Operation, ModelPath<'p>),
@@ -49,7 +49,7 @@ static PATHS: LazyLock<Paths> = LazyLock::new(|| {
 });
 
 impl<'p> Endpoint<'p> {
-    /// Finds what a path leads to, whatever the method.
+    /// Finds the endpoint of a path, for any method.
     pub(crate) fn find(config: &Config, path: &'p str) -> Self {
         if let Some((operation, path)) = Operation::parse(path) {
             return Self::Inference(operation, path);
@@ -64,7 +64,8 @@ impl<'p> Endpoint<'p> {
         Self::Path(routes, params)
     }
 
-    /// The secret that requests of a method must carry. Without a route they count as metadata, or as inference for
+    /// Returns the secret that requests of a method must carry. Without a route they count as metadata, or as inference
+    /// for
     /// `POST`; so do other methods of a path that is open.
     pub(crate) fn requirement(&self, method: &Method) -> Requirement {
         let of_method = if method == Method::POST { Category::Inference } else { Category::Metadata };
@@ -79,7 +80,7 @@ impl<'p> Endpoint<'p> {
         }
     }
 
-    /// Responses a request that is not an inference call.
+    /// Answers a request that is not an inference call.
     pub(crate) async fn respond<B: RequestBody>(
         self,
         context: &Context,
@@ -100,13 +101,13 @@ impl<'p> Endpoint<'p> {
     }
 }
 
-/// The route of a method; `HEAD` has that of `GET`.
+/// Returns the route of a method; `HEAD` has that of `GET`.
 fn find<'r>(routes: &'r [Route], method: &Method) -> Option<&'r Route> {
     let name = if method == Method::HEAD { "GET" } else { method.as_str() };
     routes.iter().find(|route| route.handler.method().eq_ignore_ascii_case(name))
 }
 
-/// Responses a request to a listener that serves metrics and nothing else, without access rules.
+/// Answers a request to a listener that serves metrics only, without access rules.
 pub(crate) async fn metrics_only<B: RequestBody>(
     context: &Context,
     (method, path): (&Method, &str),
@@ -117,7 +118,7 @@ pub(crate) async fn metrics_only<B: RequestBody>(
     endpoint.respond(context, method, request).await
 }
 
-/// The methods of a path, in the form of the header `Allow`.
+/// Returns the methods of a path, in the form of the header `Allow`.
 fn allowed(routes: &[Route]) -> String {
     let methods = routes.iter().map(|route| if route.handler.method() == "get" { "GET,HEAD" } else { "POST" });
     methods.collect::<Vec<_>>().join(",")
@@ -129,7 +130,7 @@ fn not_allowed(methods: &str) -> Response<Body> {
     response
 }
 
-/// The response to `HEAD`: the headers of the response to `GET`.
+/// Turns the response to `GET` into that to `HEAD`.
 fn without_body(mut response: Response<Body>) -> Response<Body> {
     if let Some(length) = response.body().size_hint().exact() {
         response.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(length));

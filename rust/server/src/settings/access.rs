@@ -1,41 +1,41 @@
-//! Who may call what: secrets that requests must carry, by category of route.
+//! Access rules: secrets that requests must carry, by category of route.
 
 use http::{HeaderMap, HeaderName};
 use penstock_core::{Error, Kind, Result};
 use std::{fmt, mem::discriminant};
 use subtle::ConstantTimeEq as _;
 
-/// Before a rule's header in gRPC's metadata, as Triton's clients send it.
+/// Prefix of a rule's header in gRPC metadata, as Triton's clients send it.
 const GRPC_PREFIX: &str = "triton-grpc-protocol-";
 
-/// Before the server's key in the header `authorization`.
+/// Scheme before the server's key in the header `authorization`.
 const BEARER: &[u8] = b"Bearer ";
 
-/// What a route is for, in Triton's division.
+/// Category of routes, in Triton's division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Category {
     /// Live, ready, and gRPC's health service.
     Health,
-    /// Of the server and of models; gRPC's reflection.
+    /// Metadata of the server and of models; gRPC reflection.
     Metadata,
-    /// Whatever computes.
+    /// Inference in every protocol.
     Inference,
     /// Regions of shared memory.
     SharedMemory,
-    /// How models are configured.
+    /// Configuration of models.
     ModelConfig,
     /// Loading and unloading.
     ModelRepository,
-    /// What models have done, and the metrics.
+    /// Statistics of models, and the metrics.
     Statistics,
-    /// What is traced.
+    /// Trace settings.
     Trace,
-    /// What is logged.
+    /// Log settings.
     Logging,
 }
 
 impl Category {
-    /// All of them, by name.
+    /// All categories, by name.
     pub const ALL: [(&'static str, Self); 9] = [
         ("health", Self::Health),
         ("metadata", Self::Metadata),
@@ -48,7 +48,7 @@ impl Category {
         ("logging", Self::Logging),
     ];
 
-    /// The category of that name.
+    /// Returns the category of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find_map(|(known, category)| (known == name).then_some(category))
     }
@@ -57,13 +57,13 @@ impl Category {
 /// The secret that requests to a route must carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requirement {
-    /// None at all.
+    /// None.
     Nothing,
-    /// That of a category.
+    /// The secret of a category.
     Category(Category),
 }
 
-/// What requests must carry. Nothing by default. It is never shown: not by `Debug`, not in a message.
+/// Secrets that requests must carry; none by default. Neither `Debug` nor a message shows them.
 #[derive(Clone, Default)]
 pub struct Access {
     rules: Vec<Rule>,
@@ -79,11 +79,11 @@ struct Rule {
 }
 
 impl Access {
-    /// Asks for `header: secret` in a category; over gRPC for `triton-grpc-protocol-<header>`. Of several
+    /// Requires `header: secret` in a category; over gRPC `triton-grpc-protocol-<header>`. Of several
     /// rules for one category, one is enough.
     ///
     /// # Errors
-    /// What is wrong, if `header` is no header's name.
+    /// The reason, if `header` is not a header name.
     pub fn restrict(&mut self, category: Category, header: &str, secret: &str) -> std::result::Result<(), String> {
         let name = |text: &str| HeaderName::try_from(text).map_err(|_| format!("{header:?} is not a header's name"));
         let metadata = name(&format!("{GRPC_PREFIX}{header}"))?;
@@ -91,12 +91,12 @@ impl Access {
         Ok(())
     }
 
-    /// Asks for `authorization: Bearer <key>` in all categories without a rule, but for health: probes have no key.
+    /// Requires `authorization: Bearer <key>` in all categories without a rule, except health: probes have no key.
     pub fn require_key(&mut self, key: &str) {
         self.key = Some(key.as_bytes().into());
     }
 
-    /// Whether nothing is asked for.
+    /// Reports whether nothing is required.
     pub(crate) fn is_open(&self) -> bool {
         self.rules.is_empty() && self.key.is_none()
     }
@@ -120,7 +120,7 @@ impl Access {
         self.check(category, headers, |rule| &rule.metadata)
     }
 
-    /// The headers that rules ask for, over REST and gRPC.
+    /// Returns the headers that rules require, over REST and gRPC.
     pub(crate) fn headers(&self) -> impl Iterator<Item = &str> {
         self.rules.iter().flat_map(|rule| [rule.header.as_str(), rule.metadata.as_str()])
     }
@@ -130,7 +130,7 @@ impl Access {
         let Some(first) = own().next() else { return self.check_key(category, headers) };
         let carries =
             |rule: &Rule| headers.get_all(name(rule)).iter().any(|given| equal(given.as_bytes(), &rule.secret));
-        // All are compared, so that the time says nothing of which one it was.
+        // All are compared, so that the time does not reveal which one matched.
         match own().fold(false, |found, rule| found | carries(rule)) {
             true => Ok(()),
             false => Err(forbidden(&format!("'{}'", name(first)))),
@@ -140,7 +140,7 @@ impl Access {
     fn check_key(&self, category: Category, headers: &HeaderMap) -> Result<()> {
         let Some(key) = self.key.as_ref().filter(|_| category != Category::Health) else { return Ok(()) };
         let given = headers.get("authorization").map(http::HeaderValue::as_bytes);
-        // The scheme's case is the client's choice.
+        // The scheme is case-insensitive.
         let given = given.and_then(|given| given.split_at_checked(BEARER.len()));
         match given {
             Some((scheme, given)) if scheme.eq_ignore_ascii_case(BEARER) && equal(given, key) => Ok(()),

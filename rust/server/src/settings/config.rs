@@ -1,4 +1,4 @@
-//! Everything that can be set, as plain values. Nothing here reads a file or the environment.
+//! Configuration of a server.
 
 use super::{
     access::Access,
@@ -14,114 +14,114 @@ use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 /// The server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen, and for what.
+    /// Addresses to listen on, and the protocols of each.
     pub listeners: Vec<Listener>,
-    /// Names, without port, that `Host` may have beside local ones; `*` for any.
+    /// Names, without port, that `Host` may have in addition to local ones; `*` for any.
     pub allowed_hosts: Vec<String>,
     /// Threads that do I/O, decode and encode; 0 chooses by the number of cores.
     pub io_threads: usize,
-    /// What a client may use up.
+    /// Limits on what one client uses.
     pub limits: Limits,
-    /// Whether a full queue answers 503 / UNAVAILABLE in place of 429 / RESOURCE_EXHAUSTED.
+    /// Answers a full queue with 503 / UNAVAILABLE instead of 429 / RESOURCE_EXHAUSTED.
     pub overload_unavailable: bool,
-    /// Whether a deadline that passed answers 503 / UNAVAILABLE in place of 504 / DEADLINE_EXCEEDED.
+    /// Answers a passed deadline with 503 / UNAVAILABLE instead of 504 / DEADLINE_EXCEEDED.
     pub timeout_unavailable: bool,
-    /// Whether answers carry `x-penstock-*` headers with queue time, compute time and batch size.
+    /// Adds `x-penstock-*` headers with queue time, compute time and batch size to responses.
     pub timing_headers: bool,
-    /// Whether models' numbers are shown under Triton's metric names too.
+    /// Exposes models' metrics under Triton's names too.
     pub triton_metrics: bool,
-    /// Whether NaN and infinities become `null` in JSON answers.
+    /// Writes NaN and infinities as `null` in JSON.
     pub strict_json: bool,
-    /// Whether infer answers are compressed for clients that ask for it.
+    /// Compresses inference responses for clients that accept it.
     pub compress_answers: bool,
-    /// Whether `/openapi.json` and `/docs` are served.
+    /// Serves `/openapi.json` and `/docs`.
     pub docs: bool,
-    /// Who sees how models batch, and may change it.
+    /// Access of clients to batching reports and knobs.
     pub batching_debug: BatchingDebug,
-    /// How requests are logged.
+    /// Form of the access log.
     pub access_log: AccessLog,
-    /// What else is logged, until that is changed.
+    /// Initial level of the server log.
     pub log_level: LogLevel,
     /// The `name` of the server's metadata.
     pub server_name: String,
     /// The `version` of the server's metadata.
     pub server_version: String,
-    /// Whether gRPC tells tools of its services and messages.
+    /// Serves gRPC reflection.
     pub reflection: bool,
-    /// How gRPC's answers are compressed for clients that accept it.
+    /// Compression of gRPC responses for clients that accept it.
     pub grpc_compression: Option<Compression>,
-    /// Which headers of REST requests become parameters.
+    /// Pattern of the REST headers that become parameters.
     pub http_forward: Option<HeaderPattern>,
-    /// Which metadata of gRPC calls becomes parameters.
+    /// Pattern of the gRPC metadata that becomes parameters.
     pub grpc_forward: Option<HeaderPattern>,
-    /// What requests must carry.
+    /// Secrets that requests must carry.
     pub access: Access,
-    /// The longest that any request may take; `None` leaves it to the client.
+    /// Deadline of every request; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
-    /// Whether inference requests may be CloudEvents, and how they are answered.
+    /// Accepts CloudEvents as inference requests, with these responses.
     pub cloud_events: Option<CloudEvents>,
-    /// The routes of the platforms that host this server.
+    /// Routes of the platforms that host this server.
     pub platforms: Option<Platforms>,
-    /// Where clients' wishes to load and unload models go; `None` refuses them.
+    /// Queue of clients' requests to load and unload models; `None` refuses them.
     pub control: Option<Control>,
-    /// Where answers are shared with other servers.
+    /// Response cache that servers share.
     pub shared_cache: Option<SharedCache>,
-    /// Who may register shared memory.
+    /// Clients that may register shared memory.
     pub shared_memory: SharedMemory,
-    /// Where spans go, and of which requests; `None` for none.
+    /// Export of spans; `None` for none.
     pub tracing: Option<Tracing>,
 }
 
-/// How a CloudEvent is answered.
+/// Form of the response to a CloudEvent.
 #[derive(Clone, Debug, Default)]
 pub struct CloudEvents {
-    /// Whether the answer keeps the request's attributes that it does not set itself.
+    /// Copies attributes of the request that the response does not set.
     pub merge: bool,
-    /// The answer's `source`; `None` for `io.kserve.inference.{model}`.
+    /// `source` of the response; `None` for `io.kserve.inference.{model}`.
     pub source: Option<String>,
-    /// The answer's `type`; `None` for `io.kserve.inference.response`.
+    /// `type` of the response; `None` for `io.kserve.inference.response`.
     pub kind: Option<String>,
 }
 
-/// What the platforms that host this server call.
+/// Routes that hosting platforms call.
 #[derive(Clone, Debug)]
 pub struct Platforms {
-    /// Their routes.
+    /// Routes of each platform.
     pub routes: Vec<PlatformRoutes>,
-    /// The model that they call; `None` for the only one.
+    /// Model that they call; `None` for the only one.
     pub model: Option<String>,
 }
 
-/// The paths that one platform calls.
+/// Paths that one platform calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlatformRoutes {
-    /// GET: 200 when the model takes requests.
+    /// GET: 200 when the model is ready.
     pub health: String,
     /// POST: predictions.
     pub predict: String,
 }
 
 impl Config {
-    /// The kind that an error of this kind is answered as.
+    /// Maps a kind to the kind of its response.
     pub(crate) fn answered_as(&self, kind: Kind) -> Kind {
         if kind == Kind::Timeout && self.timeout_unavailable { Kind::Unavailable } else { kind }
     }
 }
 
-/// A socket and the protocols that it speaks. With both, one port serves REST and gRPC.
+/// A socket and its protocols. With both, one port serves REST and gRPC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
-    /// Its address.
+    /// Address of the socket.
     pub address: Address,
-    /// Whether REST is served.
+    /// Serves REST.
     pub rest: bool,
-    /// Whether gRPC is served.
+    /// Serves gRPC.
     pub grpc: bool,
-    /// Whether `/metrics` is served where REST is not, to everybody who connects.
+    /// Serves `/metrics` without REST, to every client that connects.
     pub metrics: bool,
 }
 
-/// Where to listen.
+/// Address to listen on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// A TCP address; port 0 picks a free one.
@@ -131,7 +131,7 @@ pub enum Address {
 }
 
 impl Address {
-    /// Whether only this machine's own programs reach it.
+    /// Reports whether only programs of this machine reach it.
     pub(crate) fn is_local(&self) -> bool {
         match self {
             Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
@@ -149,14 +149,14 @@ impl fmt::Display for Address {
     }
 }
 
-/// What a client may use up. Each limit has an answer by status, named in `docs/limits.md`.
+/// Limits on what one client uses. `docs/limits.md` lists the status of each.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of one request's body or message.
     pub body_bytes: usize,
-    /// Bytes that a compressed body may inflate to, for each of its own, once they are more than 1 MiB.
+    /// Inflated bytes per compressed byte, from 1 MiB on.
     pub inflate_ratio: usize,
-    /// Bytes of all request bodies that are held at once.
+    /// Bytes of all request bodies in memory at once.
     pub inflight_bytes: usize,
     /// Bytes of a request's header names and values together.
     pub header_bytes: usize,
@@ -164,28 +164,28 @@ pub struct Limits {
     pub headers: usize,
     /// Bytes of a request's path and query.
     pub uri_bytes: usize,
-    /// From a request's first byte to the end of its headers.
+    /// Time from a request's first byte to the end of its headers.
     pub header_timeout: Duration,
-    /// Between two pieces of a request's body.
+    /// Time between two chunks of a request's body.
     pub body_timeout: Duration,
-    /// Bytes a second of a request's body, on the whole, after a time of grace; 0 is no limit.
+    /// Minimum average rate of a request's body in bytes per second, after a grace period; 0 for no limit.
     pub body_rate: u64,
-    /// A connection without a request.
+    /// Time without a request on a connection.
     pub idle_timeout: Duration,
-    /// No byte taken of answers that wait for their client.
+    /// Time in which the client takes no byte of a waiting response.
     pub write_timeout: Duration,
     /// Open connections.
     pub connections: usize,
-    /// Nesting of a JSON body.
+    /// Levels of nesting in a JSON body.
     pub json_depth: usize,
-    /// Requests at once on one HTTP/2 connection.
+    /// Concurrent requests on one HTTP/2 connection.
     pub http2_streams: u32,
-    /// Bytes that a client may send ahead on one HTTP/2 stream; four times that on a connection.
+    /// Flow-control window of an HTTP/2 stream in bytes; a connection has four times that.
     pub http2_window: u32,
 }
 
 impl Limits {
-    /// How large a compressed body may become.
+    /// Returns the bounds on an inflated body.
     pub(crate) fn inflation(&self) -> InflateLimits {
         InflateLimits { bytes: self.body_bytes, ratio: self.inflate_ratio }
     }
@@ -213,43 +213,43 @@ impl Default for Limits {
     }
 }
 
-/// Who may register shared memory, and use it.
+/// Clients that may register and use shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedMemory {
-    /// Nobody.
+    /// None.
     Off,
-    /// Who comes over a loopback address or a Unix socket.
+    /// Clients on loopback addresses and Unix sockets.
     Local,
-    /// Everybody.
+    /// All clients.
     On,
 }
 
-/// How requests are logged, one line each.
+/// Form of the access log, one line per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLog {
-    /// Not at all.
+    /// No access log.
     Off,
-    /// For people.
+    /// Readable text.
     Text,
-    /// For machines.
+    /// JSON.
     Json,
 }
 
-/// How much is logged of what happens to the server itself.
+/// Level of the server log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
     /// Nothing.
     Off,
-    /// Its own failures.
+    /// Failures of the server.
     Error,
-    /// And what should not happen.
+    /// Errors, and conditions that need attention.
     Warning,
-    /// And what does.
+    /// Warnings, and regular events.
     Info,
 }
 
 impl LogLevel {
-    /// Its name in settings and lines.
+    /// Returns the name in settings and log lines.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
@@ -259,25 +259,25 @@ impl LogLevel {
         }
     }
 
-    /// The one of that name.
+    /// Returns the value of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Off, Self::Error, Self::Warning, Self::Info].into_iter().find(|level| level.name() == name)
     }
 }
 
-/// How a message is compressed.
+/// Compression of a gRPC message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// As by gzip.
+    /// gzip.
     Gzip,
-    /// As by zlib.
+    /// zlib.
     Deflate,
-    /// As by zstd.
+    /// zstd.
     Zstd,
 }
 
 impl Compression {
-    /// Its name in headers.
+    /// Returns the name in headers.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Gzip => "gzip",
@@ -286,7 +286,7 @@ impl Compression {
         }
     }
 
-    /// The one of that name.
+    /// Returns the value of a name.
     pub fn from_name(name: &str) -> Option<Self> {
         [Self::Gzip, Self::Deflate, Self::Zstd].into_iter().find(|known| known.name() == name)
     }

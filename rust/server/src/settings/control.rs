@@ -1,4 +1,4 @@
-//! Commands to load and unload models, on their way to whoever decides: a bounded list, and an answer each.
+//! Bounded queue of clients' commands to load and unload models, each with its outcome.
 
 use penstock_core::{Error, Kind, Result};
 use std::{
@@ -8,10 +8,10 @@ use std::{
 };
 use tokio::sync::oneshot;
 
-/// Commands that may wait. Each may take minutes, so more are refused at once.
+/// Commands that may wait. Each may take minutes, so further ones are refused at once.
 const MAX_WAITING: usize = 16;
 
-/// The list, shared by those who ask and the one who decides.
+/// Queue between clients and the repository thread.
 #[derive(Clone, Debug, Default)]
 pub struct Control(Arc<Shared>);
 
@@ -27,50 +27,50 @@ struct State {
     closed: bool,
 }
 
-/// Whether clients see how models batch, and may change it.
+/// Access of clients to batching reports and knobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BatchingDebug {
-    /// Neither.
+    /// No access.
     Off,
-    /// They see it.
+    /// Reports only.
     Read,
-    /// They may change it too.
+    /// Reports and knobs.
     Change,
 }
 
-/// What a client wants of a model.
+/// Action on a model.
 #[derive(Debug)]
 pub enum Action {
-    /// Loads it, again if it is loaded.
+    /// Loads or reloads it.
     Load(penstock_wire::LoadRequest),
-    /// Unload it.
+    /// Unloads it.
     Unload,
 }
 
-/// A client's wish. Dropped without an answer, it is answered `Unavailable`.
+/// Command of a client. A command that is dropped fails with `Unavailable`.
 #[derive(Debug)]
 pub struct Command {
-    /// The model's name as the client gave it.
+    /// Name of the model as the client gave it.
     pub model: String,
-    /// What to do.
+    /// Action to take.
     pub action: Action,
     reply: oneshot::Sender<Result<()>>,
 }
 
 impl Command {
-    /// Responses the client.
+    /// Sends the outcome to the client.
     pub fn answer(self, result: Result<()>) {
-        // A client that has left is not told; what was done stays done.
+        // A client that has left gets no outcome; the action stands.
         let _ = self.reply.send(result);
     }
 }
 
 impl Control {
-    /// Asks for something, and waits until it is done.
+    /// Queues a command, and waits for its outcome.
     ///
     /// # Errors
-    /// What was answered; `Overloaded` when too many wait, `Unavailable` when the server stops.
-    pub async fn ask(&self, model: String, action: Action) -> Result<()> {
+    /// The outcome; `Overloaded` when too many commands wait, `Unavailable` when the server stops.
+    pub async fn request(&self, model: String, action: Action) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         {
             let mut state = self.lock();
@@ -90,14 +90,14 @@ impl Control {
         answer.await.unwrap_or_else(|_| Err(stopping()))
     }
 
-    /// The next command; `None` after `timeout`, or at once when closed. Blocks.
+    /// Blocks for the next command; returns `None` after `timeout`, or at once when closed.
     pub fn take(&self, timeout: Duration) -> Option<Command> {
         let idle = |state: &mut State| state.waiting.is_empty() && !state.closed;
         let waited = self.0.changed.wait_timeout_while(self.lock(), timeout, idle);
         waited.unwrap_or_else(PoisonError::into_inner).0.waiting.pop_front()
     }
 
-    /// Takes no more commands; those that wait are answered `Unavailable`.
+    /// Refuses further commands, and fails waiting ones with `Unavailable`.
     pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -107,7 +107,7 @@ impl Control {
         drop(waiting);
     }
 
-    /// Whether it is closed.
+    /// Reports whether it is closed.
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
@@ -125,15 +125,15 @@ fn stopping() -> Error {
 mod tests {
     use super::*;
 
-    fn ask(control: &Control, model: &str) -> tokio::task::JoinHandle<Result<()>> {
+    fn request(control: &Control, model: &str) -> tokio::task::JoinHandle<Result<()>> {
         let (control, model) = (control.clone(), model.to_owned());
-        tokio::spawn(async move { control.ask(model, Action::Unload).await })
+        tokio::spawn(async move { control.request(model, Action::Unload).await })
     }
 
     #[tokio::test]
     async fn commands_come_in_order_and_are_answered() {
         let control = Control::default();
-        let (first, second) = (ask(&control, "a"), ask(&control, "b"));
+        let (first, second) = (request(&control, "a"), request(&control, "b"));
         tokio::task::yield_now().await;
         let taken = [(); 2].map(|()| control.take(Duration::ZERO).unwrap());
         assert_eq!(taken.each_ref().map(|command| command.model.as_str()), ["a", "b"]);
@@ -148,16 +148,16 @@ mod tests {
     #[tokio::test]
     async fn more_than_may_wait_are_refused() {
         let control = Control::default();
-        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| ask(&control, "m")).collect();
+        let waiting: Vec<_> = (0..MAX_WAITING).map(|_| request(&control, "m")).collect();
         tokio::task::yield_now().await;
-        let refused = control.ask("m".to_owned(), Action::Unload).await.unwrap_err();
+        let refused = control.request("m".to_owned(), Action::Unload).await.unwrap_err();
         assert_eq!(refused.kind(), Kind::Overloaded);
         assert_eq!(refused.message(), "16 requests to load or unload models wait already");
         control.close();
         for one in waiting {
             assert_eq!(one.await.unwrap().unwrap_err().kind(), Kind::Unavailable);
         }
-        assert_eq!(control.ask("m".to_owned(), Action::Unload).await.unwrap_err().kind(), Kind::Unavailable);
+        assert_eq!(control.request("m".to_owned(), Action::Unload).await.unwrap_err().kind(), Kind::Unavailable);
         assert!(control.take(Duration::from_secs(60)).is_none() && control.is_closed());
     }
 }

@@ -2,15 +2,15 @@
 
 use regex_lite::{Regex, RegexBuilder};
 
-/// Which headers are forwarded: those in whose names the pattern is found, whatever their case.
+/// Pattern that is searched in header names, case-insensitively.
 #[derive(Clone, Debug)]
 pub struct HeaderPattern(Regex);
 
 impl HeaderPattern {
-    /// A pattern in the usual syntax of regular expressions.
+    /// Compiles a regular expression.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The syntax error.
     pub fn new(pattern: &str) -> std::result::Result<Self, String> {
         RegexBuilder::new(pattern).case_insensitive(true).build().map(Self).map_err(|error| error.to_string())
     }

@@ -1,4 +1,4 @@
-//! Settings of the server, by the part that they belong to, as plain values. Nothing here reads a file or the
+//! Settings of the server as plain values, one file per part. Nothing here reads a file or the
 //! environment.
 
 mod access;

@@ -1,20 +1,20 @@
-//! What can be set of tracing.
+//! Settings of the span exporter.
 
-/// Where spans go, and of which requests.
+/// Destination of spans, and the sampling of requests.
 #[derive(Clone, Debug)]
 pub struct Tracing {
-    /// The collector, for messages.
+    /// The collector's URL, for log messages.
     pub endpoint: String,
-    /// Its `HOST:PORT`.
+    /// `HOST:PORT` of the collector.
     pub authority: String,
-    /// Where it takes spans, with the query.
+    /// Path and query that receive spans.
     pub path: String,
-    /// What it is sent with them.
+    /// Headers of each export request.
     pub headers: Vec<(String, String)>,
     /// The name of this program in its traces.
     pub service_name: String,
-    /// The share of requests that are traced, from 0 to 1, of those about which the caller does not decide.
+    /// Share of traced requests, from 0 to 1, where the client does not decide.
     pub ratio: f64,
-    /// Whether a caller that traces its request, or says that it does not, decides.
+    /// Follows the sampling decision of a client that sends one.
     pub parent_based: bool,
 }

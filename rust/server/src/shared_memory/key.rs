@@ -1,17 +1,17 @@
-//! The names of shared memory objects that clients may name.
+//! Names of shared memory objects that clients may use.
 
 use penstock_core::{Error, Result};
 
-/// The longest name that the system has.
+/// Longest name of an object in bytes.
 const MAX_BYTES: usize = 255;
 
-/// What others keep in the same place: POSIX semaphores, and another server's own regions.
+/// Prefixes of other programs' objects: POSIX semaphores, and another server's own regions.
 const RESERVED: [&str; 2] = ["sem.", "triton_python_backend_shm"];
 
-/// The object's name of a key: one leading slash is part of how such names are written.
+/// Returns the object name of a key, without its leading slash.
 ///
 /// # Errors
-/// `InvalidInput` for what is no name of an object, or a reserved one.
+/// `InvalidInput` for an invalid or reserved name.
 pub(super) fn object_name(key: &str) -> Result<&str> {
     let name = key.strip_prefix('/').unwrap_or(key);
     let is_name = !matches!(name, "" | "." | "..")

@@ -1,9 +1,9 @@
 //! System shared memory that clients on this machine register: tensors that no socket carries.
 //!
-//! The objects are read and written, never mapped. A client may shrink its object at any time; a page
-//! that is gone under a mapping would kill the server, whereas a read is an error of one request. A
-//! mapping would save nothing: inputs are copied into memory of their own anyway, or their client could
-//! change them under the handler.
+//! The objects are read and written, never mapped. A client may shrink its object at any time. Access to a mapped page
+//! that is gone would kill the server, whereas a failed read is an error of one request.
+//! A mapping would save nothing: inputs are copied anyway, because their client could
+//! change them while the handler runs.
 
 mod cuda;
 mod key;

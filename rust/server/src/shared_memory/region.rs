@@ -5,7 +5,7 @@ use penstock_core::{AlignedBuffer, Error, Result, aligned_zeroed};
 use penstock_wire::{RegionSlice, rest::shared_memory::Region as Described};
 use std::{fs::File, os::unix::fs::FileExt as _};
 
-/// A registered region. Its object stays open while requests hold it, registered or not.
+/// A registered region. Its object stays open while requests hold it, even after it is unregistered.
 #[derive(Debug)]
 pub(crate) struct Region {
     pub(super) described: Described,
@@ -16,11 +16,11 @@ impl Region {
     /// Opens the object of a description.
     ///
     /// # Errors
-    /// `InvalidInput` for a key that cannot be opened, and for a range that is not in its object.
+    /// `InvalidInput` for a key that cannot be opened, and for a range outside its object.
     pub(super) fn open(described: Described) -> Result<Self> {
         let Described { name, key, offset, byte_size } = &described;
         let object = open(object_name(key)?).ok_or_else(|| {
-            // Why it cannot is not for a client to know: it might be asking about others' objects.
+            // The reason is withheld: a client could probe for other programs' objects.
             Error::invalid(format!("shared memory key {key:?} cannot be opened for reading and writing"))
         })?;
         let size = size_of(&object).ok_or_else(|| lost(name))?;
@@ -47,14 +47,14 @@ impl Region {
                 span.size, span.offset
             )));
         }
-        // Their sum fits: the object was that large once.
+        // The sum does not overflow: the object had that size at registration.
         if size_of(&self.object).is_none_or(|size| size < offset + byte_size) {
             return Err(lost(name));
         }
         Ok(())
     }
 
-    /// The bytes of a span that was checked.
+    /// Reads the bytes of a checked span.
     ///
     /// # Errors
     /// `InvalidInput` if the object has become smaller since.
@@ -64,12 +64,12 @@ impl Region {
         read.map(|()| bytes).map_err(|_| lost(&self.described.name))
     }
 
-    /// Writes to the begin of a span that was checked and is not shorter than `bytes`.
+    /// Writes to the start of a checked span that is not shorter than `bytes`.
     ///
     /// # Errors
-    /// `InvalidInput` if the object cannot take them any more.
+    /// `InvalidInput` if the object has shrunk.
     pub(crate) fn write(&self, span: &RegionSlice, bytes: &[u8]) -> Result<()> {
-        // A write beyond the end would make the object large again, at whose cost nobody knows.
+        // A write beyond the end would grow the object again.
         self.check(span)?;
         let written = self.object.write_all_at(bytes, self.described.offset + span.offset);
         written.map_err(|_| lost(&self.described.name))
@@ -84,11 +84,11 @@ fn size_of(object: &File) -> Option<u64> {
     object.metadata().ok().map(|found| found.len())
 }
 
-/// Where Linux keeps shared memory objects.
+/// Directory of Linux's shared memory objects.
 #[cfg(target_os = "linux")]
 const FOLDER: &str = "/dev/shm";
 
-/// Opens an object of that name: a plain file, as `shm_open` makes them, and never what a link leads to.
+/// Opens an object by name: a regular file, as `shm_open` creates it. Links are not followed.
 #[cfg(target_os = "linux")]
 fn open(name: &str) -> Option<File> {
     use rustix::fs::{Mode, OFlags};
@@ -97,7 +97,7 @@ fn open(name: &str) -> Option<File> {
     object.metadata().is_ok_and(|found| found.is_file()).then_some(object)
 }
 
-/// Elsewhere such objects can only be mapped.
+/// Refuses every object: other systems can only map them.
 #[cfg(not(target_os = "linux"))]
 fn open(_: &str) -> Option<File> {
     None

@@ -1,4 +1,4 @@
-//! The regions that clients have registered, by name.
+//! Table of the regions that clients have registered.
 
 use super::region::Region;
 use penstock_core::{Error, Kind, Result};
@@ -8,7 +8,7 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// The most regions: each holds an open file.
+/// Most regions at once: each holds an open file.
 const MAX_REGIONS: usize = 1024;
 
 /// The longest name of a region in bytes.
@@ -22,8 +22,8 @@ impl Regions {
     /// Adds a region.
     ///
     /// # Errors
-    /// `AlreadyExists` for a name that is taken, `Overloaded` for one too many, `InvalidInput` for a
-    /// name, key or range that cannot be.
+    /// `AlreadyExists` for a name in use, `Overloaded` at the limit, `InvalidInput` for an invalid
+    /// name, key or range.
     pub(crate) fn register(&self, described: Described) -> Result<()> {
         let name = described.name.clone();
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
@@ -50,13 +50,13 @@ impl Regions {
         if regions.len() >= MAX_REGIONS {
             return Err(Error::new(
                 Kind::Overloaded,
-                format!("{MAX_REGIONS} shared memory regions are registered, the most"),
+                format!("{MAX_REGIONS} shared memory regions are registered, expected fewer to register another"),
             ));
         }
         Ok(())
     }
 
-    /// Forgets a region, or all of them. Requests that hold one go on with it.
+    /// Removes a region, or all. Requests that hold one keep it.
     pub(crate) fn unregister(&self, name: Option<&str>) {
         let mut regions = self.lock();
         match name {
@@ -65,7 +65,7 @@ impl Regions {
         }
     }
 
-    /// What is registered, by name; or one of them.
+    /// Returns the registered regions by name, or one of them.
     ///
     /// # Errors
     /// `NotFound` for a name that is not registered.
@@ -76,7 +76,7 @@ impl Regions {
         }
     }
 
-    /// A region by name.
+    /// Finds a region by name.
     ///
     /// # Errors
     /// `NotFound` if it is not registered.

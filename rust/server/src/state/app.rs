@@ -1,4 +1,4 @@
-//! What all threads and protocols share.
+//! State of one server, which all threads and protocols share.
 
 use super::request_guard::RequestGuard;
 use crate::{
@@ -19,24 +19,24 @@ use tokio::sync::watch;
 
 pub(crate) const SHUTTING_DOWN: &str = "the server is shutting down";
 
-/// Where a server is in its life. It only ever goes forward.
+/// Phase of a server's life. It only advances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Phase {
     /// Bound, models are loading.
     Starting,
-    /// All models that it started with are ready.
+    /// All initial models are ready.
     Ready,
-    /// New requests are refused, those under way finish.
+    /// New requests are refused, running ones finish.
     Draining,
 }
 
 impl Phase {
-    /// What the log says when it begins.
+    /// Returns the log message of its start.
     const fn log_message(self) -> &'static str {
         match self {
             Self::Starting => "the server is starting",
             Self::Ready => "the server is ready",
-            Self::Draining => "the server drains: new requests are refused, those under way finish",
+            Self::Draining => "the server drains: new requests are refused, running ones finish",
         }
     }
 }
@@ -54,13 +54,13 @@ pub(crate) struct App {
     pub(crate) trace: TraceSettingsTable,
     /// `None` where no request is traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
-    /// The shared memory that clients have registered.
+    /// Shared memory regions of clients.
     pub(crate) regions: Regions,
-    /// Connections that have more to send than their sockets take.
+    /// Connections with unsent data that their sockets do not accept.
     pub(crate) writing: Arc<AtomicUsize>,
-    /// Sends at each change of a model's or of the server's readiness.
+    /// Notifies of each change of readiness.
     pub(crate) changes: watch::Sender<()>,
-    /// When it was last said that the shared cache fails.
+    /// Time of the last log line about a failing shared cache.
     pub(crate) cache_failure_logged: Mutex<Option<Instant>>,
     phase: AtomicU8,
     requests: AtomicUsize,
@@ -68,13 +68,13 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// All metrics, as Prometheus scrapes them.
+    /// Renders all metrics for Prometheus.
     pub(crate) fn exposition(&self) -> String {
         let triton = self.config.triton_metrics.then(|| triton_metrics(&self.registry.all()));
         self.metrics.exposition_with(&triton.unwrap_or_default())
     }
 
-    /// A server that is starting.
+    /// Creates a server that is starting.
     pub(crate) fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let changes = watch::Sender::new(());
         let sender = changes.clone();
@@ -98,7 +98,7 @@ impl App {
         }
     }
 
-    /// Where it is in its life.
+    /// Returns the current phase.
     pub(crate) fn phase(&self) -> Phase {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Starting,
@@ -107,7 +107,7 @@ impl App {
         }
     }
 
-    /// Goes on to a later phase; never back.
+    /// Advances to a later phase; never back.
     pub(crate) fn advance(&self, phase: Phase) {
         if self.phase.fetch_max(phase as u8, Ordering::AcqRel) < phase as u8 {
             self.log.event(LogLevel::Info, phase.log_message());
@@ -115,7 +115,7 @@ impl App {
         self.changes.send_replace(());
     }
 
-    /// Why the server as a whole is not ready, if it is not.
+    /// Returns the reason why the server as a whole is not ready.
     pub(crate) fn not_ready_reason(&self) -> Option<&'static str> {
         match self.phase() {
             Phase::Starting => Some("the server is starting"),
@@ -135,8 +135,8 @@ impl App {
         Ok(self.guard(false))
     }
 
-    /// As [`App::enter`], but lets requests of sequences in while the server drains: what began before may
-    /// end. Ask [`RequestGuard::check`] when the model is known.
+    /// Counts a request as [`App::enter`] does, but admits sequences while the server drains, so that they can end.
+    /// Call [`RequestGuard::check`] when the model is known.
     pub(crate) fn enter_sequence(self: &Arc<Self>) -> Result<RequestGuard> {
         if self.phase() == Phase::Draining && self.has_sequences() {
             return Ok(self.guard(true));
@@ -147,7 +147,7 @@ impl App {
     /// Sends a client's request to load or unload a model, and waits for its outcome.
     ///
     /// # Errors
-    /// `NotFound` for an unknown model, `Unavailable` where clients may not load models; and as [`crate::settings::Control::ask`].
+    /// `NotFound` for an unknown model, `Unavailable` where clients may not load models; those of [`crate::settings::Control::request`].
     pub(crate) async fn control(self: &Arc<Self>, model: &str, action: Action) -> Result<()> {
         // Counted as a request, so that a drain waits for it.
         let _guard = self.enter()?;
@@ -157,10 +157,10 @@ impl App {
                 "loading and unloading models is off, the server was not started with model_control = explicit",
             ));
         };
-        control.ask(model.to_owned(), action).await
+        control.request(model.to_owned(), action).await
     }
 
-    /// Whether sequences are active on any model.
+    /// Reports whether sequences are active on any model.
     pub(crate) fn has_sequences(&self) -> bool {
         self.registry.all().iter().any(|model| model.active_sequences() > 0)
     }
@@ -170,22 +170,22 @@ impl App {
         RequestGuard::new(self, late)
     }
 
-    /// Counts a request out again.
+    /// Counts a finished request.
     pub(crate) fn leave(&self) {
         self.requests.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Requests under way.
+    /// Returns the number of running requests.
     pub(crate) fn requests_under_way(&self) -> usize {
         self.requests.load(Ordering::Acquire)
     }
 
-    /// Whether answers still go out to clients that read slowly.
+    /// Reports whether responses are still being sent to slow clients.
     pub(crate) fn is_writing(&self) -> bool {
         self.writing.load(Ordering::Acquire) > 0
     }
 
-    /// An id for a request that has none, for logs.
+    /// Returns a log id for a request without one.
     pub(crate) fn next_request_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }

@@ -19,20 +19,20 @@ const EXTENSIONS: &[&str] = &[
     "trace",
 ];
 
-/// What a request's handler needs of its surroundings.
+/// Surroundings of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Context {
     pub(crate) app: Arc<App>,
-    /// `None` where there is no I/O thread: a call in this process.
+    /// Completions of the I/O thread; `None` for a call in this process.
     pub(crate) completions: Option<CompletionQueue>,
-    /// Where answers are shared with other servers; not for calls in this process.
+    /// Response cache of several servers; `None` for calls in this process.
     pub(crate) remote: Option<Arc<RemoteCache>>,
-    /// Whether only programs on this machine come through here.
+    /// Set where only programs of this machine connect.
     pub(crate) local: bool,
 }
 
 impl Context {
-    /// The registered shared memory.
+    /// Returns the registered shared memory.
     ///
     /// # Errors
     /// `Unsupported` where the settings do not allow it.
@@ -45,7 +45,7 @@ impl Context {
         }
     }
 
-    /// The protocol's extensions that `GET /v2` and `ServerMetadata` list, by the names that Triton's clients expect.
+    /// Lists the extensions for `GET /v2` and `ServerMetadata`, by the names that Triton's clients expect.
     pub(crate) fn extensions(&self) -> Vec<&'static str> {
         let shared_memory = self.regions().is_ok().then_some("system_shared_memory");
         EXTENSIONS.iter().copied().chain(shared_memory).collect()

@@ -1,5 +1,5 @@
-//! Responses that servers share, in one that speaks Redis' protocol. Whatever fails there is a miss: it is counted, and
-//! logged once in a while, and no caller hears of it.
+//! Response cache that servers share, over Redis' protocol. A failure is a miss: it is counted, and logged from time to
+//! time, but fails no request.
 
 use super::app::App;
 use crate::settings::{LogLevel, SharedCache};
@@ -15,25 +15,25 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The longest that a request waits for the other server.
+/// Timeout of one command.
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// For how long nobody asks again after a failure.
+/// Time without commands after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often failures are logged.
+/// Interval between log lines about failures.
 const LOG_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Responses of one I/O thread on their way there; further ones are not sent.
+/// Concurrent writes of one I/O thread; further ones are skipped.
 const MAX_IN_FLIGHT: usize = 64;
 
-/// Responses that are larger are not sent.
+/// Largest value that is written, in bytes.
 const MAX_VALUE_BYTES: usize = 16 << 20;
 
-/// Before each key there.
+/// Prefix of each key.
 const PREFIX: &[u8] = b"penstock:1:";
 
-/// The way there of one listener on one I/O thread.
+/// Client of one listener on one I/O thread.
 #[derive(Debug)]
 pub(crate) struct RemoteCache {
     app: Arc<App>,
@@ -45,7 +45,7 @@ pub(crate) struct RemoteCache {
 #[derive(Default)]
 struct State {
     connection: Option<MultiplexedConnection>,
-    /// Until then nobody asks.
+    /// End of the pause after a failure.
     pause_until: Option<Instant>,
 }
 
@@ -56,14 +56,14 @@ impl fmt::Debug for State {
 }
 
 impl RemoteCache {
-    /// The way there, if answers are shared.
+    /// Creates a client, if a cache is configured.
     pub(crate) fn new(app: &Arc<App>) -> Option<Arc<Self>> {
         let shared = app.config.shared_cache.clone()?;
         let (app, state) = (Arc::clone(app), Mutex::default());
         Some(Arc::new(Self { app, shared, state, in_flight: AtomicUsize::new(0) }))
     }
 
-    /// What lies there under a key.
+    /// Reads the value of a key.
     pub(crate) async fn get(&self, key: &Key) -> Option<Bytes> {
         let mut command = redis::cmd("GET");
         command.arg(redis_key(key));
@@ -71,7 +71,7 @@ impl RemoteCache {
         found.map(Bytes::from)
     }
 
-    /// Lays an answer there, without waiting for it.
+    /// Writes a value without waiting.
     pub(crate) fn put(self: &Arc<Self>, key: Key, value: Vec<u8>, ttl: Option<Duration>) {
         if value.len() > MAX_VALUE_BYTES || self.is_pausing() {
             return;
@@ -115,7 +115,7 @@ impl RemoteCache {
             return Ok(connection.clone());
         }
         let config = AsyncConnectionConfig::new().set_connection_timeout(Some(TIMEOUT)).set_response_timeout(None);
-        // Two that come at once make two; the last one stays.
+        // Two concurrent callers open two; the last one stays.
         let made = self.shared.0.get_multiplexed_async_connection_with_config(&config).await?;
         self.lock().connection = Some(made.clone());
         Ok(made)
@@ -135,7 +135,7 @@ impl RemoteCache {
             drop(logged);
             self.app.log.event(
                 LogLevel::Warning,
-                &format!("the shared cache fails ({why}): what is not kept here is computed meanwhile"),
+                &format!("the shared cache fails ({why}): misses of the local cache are computed"),
             );
         }
     }

@@ -1,25 +1,25 @@
-//! A request under way, which is counted with its memory until it is answered; and the memory of its answer until that is
+//! Accounting of running requests: their number, their memory, and the memory of responses until they are
 //! sent.
 
 use super::app::{App, SHUTTING_DOWN};
 use penstock_core::{Error, Kind, Model, Result};
 use std::{sync::Arc, time::Duration};
 
-/// A request under way, with the bytes that its body holds.
+/// A running request and its memory.
 #[derive(Debug)]
 pub(crate) struct RequestGuard {
     held: RequestMemory,
-    /// Whether it came while the server was draining.
+    /// Set for a request that came while the server was draining.
     late: bool,
 }
 
 impl RequestGuard {
-    /// A request that [`App`] has counted.
+    /// Wraps a request that [`App`] has counted.
     pub(crate) fn new(app: &Arc<App>, late: bool) -> Self {
         Self { held: RequestMemory::none(app), late }
     }
 
-    /// Refuses a request that came while the server was draining, unless `model` may have a sequence of it.
+    /// Refuses a request that came while the server was draining, unless `model` has sequences.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -30,10 +30,10 @@ impl RequestGuard {
         Ok(())
     }
 
-    /// Counts the request as `bytes`, if it is counted as fewer: by what it takes once it is decoded.
+    /// Raises the request's memory to `bytes`: its decoded size may exceed that of its body.
     ///
     /// # Errors
-    /// `TooLarge` for more than there ever are; `Overloaded` for more than are left.
+    /// `TooLarge` beyond the limit itself; `Overloaded` beyond what is left.
     pub(crate) fn reserve_at_least(&mut self, bytes: usize) -> Result<()> {
         let more = bytes.saturating_sub(self.held.bytes);
         if more == 0 {
@@ -47,12 +47,12 @@ impl RequestGuard {
         self.held.reserve(more)
     }
 
-    /// The bytes that its body holds.
+    /// Returns the memory of the request.
     pub(crate) fn memory(&mut self) -> &mut RequestMemory {
         &mut self.held
     }
 
-    /// The same request, with the bytes that were counted before it was known.
+    /// Takes over memory that was reserved before the request was counted.
     pub(crate) fn with_memory(mut self, held: RequestMemory) -> Self {
         self.held = held;
         self
@@ -65,7 +65,7 @@ impl Drop for RequestGuard {
     }
 }
 
-/// Bytes that a request holds, of all that may be held at once.
+/// Memory of a request, of the server's limit on all requests.
 #[derive(Debug)]
 pub(crate) struct RequestMemory {
     app: Arc<App>,
@@ -73,15 +73,15 @@ pub(crate) struct RequestMemory {
 }
 
 impl RequestMemory {
-    /// No bytes so far.
+    /// Reserves nothing.
     pub(crate) fn none(app: &Arc<App>) -> Self {
         Self { app: Arc::clone(app), bytes: 0 }
     }
 
-    /// Holds the bytes of a request's shared memory, which are taken all at once.
+    /// Reserves the bytes of a request's shared memory at once.
     ///
     /// # Errors
-    /// `TooLarge` for more than there ever are; `Overloaded` for more than are left.
+    /// `TooLarge` beyond the limit itself; `Overloaded` beyond what is left.
     pub(crate) fn of_shared_memory(app: &Arc<App>, bytes: usize) -> Result<Self> {
         let limit = app.config.limits.inflight_bytes;
         if bytes > limit {
@@ -93,22 +93,25 @@ impl RequestMemory {
         Ok(held)
     }
 
-    /// How many are counted.
+    /// Returns the reserved bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Counts `bytes` more.
+    /// Reserves `bytes` more.
     ///
     /// # Errors
-    /// `Overloaded` when the server's bodies hold as much as they may.
+    /// `Overloaded` when the server's limit is reached.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
         let limit = self.app.config.limits.inflight_bytes;
         let before = self.app.metrics.body_bytes.inc_by(bytes as i64);
         self.bytes += bytes;
         if usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
-            return Err(Error::new(Kind::Overloaded, "the server holds as many request bytes as it may")
-                .retry_after(Duration::from_secs(1)));
+            return Err(Error::new(
+                Kind::Overloaded,
+                "the server is at max_inflight_bytes of request bodies, retry later",
+            )
+            .retry_after(Duration::from_secs(1)));
         }
         Ok(())
     }
@@ -120,12 +123,11 @@ impl Drop for RequestMemory {
     }
 }
 
-/// Bytes of an answer from which on it is counted. As many small ones as a connection may ask for are bounded by their
-/// number.
+/// Size from which a response is accounted. Smaller ones are bounded by the number of concurrent requests.
 const LARGE_RESPONSE_BYTES: usize = 16 << 10;
 
-/// The memory of a large answer until it is sent. It is counted apart from requests: clients that read slowly keep
-/// others from large answers only.
+/// Memory of a large response until it is sent. It is accounted separately from requests: slow readers delay
+/// only large responses of others.
 #[derive(Debug)]
 pub(crate) struct ResponseMemory {
     app: Arc<App>,
@@ -133,11 +135,11 @@ pub(crate) struct ResponseMemory {
 }
 
 impl ResponseMemory {
-    /// Counts an answer of so many bytes, if it is large. One that is larger than all may be is let through: it is made
-    /// already, and no later one would be smaller.
+    /// Reserves memory for a response, if it is large. One above the limit itself is let through: it exists
+    /// already, and a retry would not be smaller.
     ///
     /// # Errors
-    /// `Overloaded` when the server's answers hold as much as they may.
+    /// `Overloaded` when the limit on all responses is reached.
     pub(crate) fn of(app: &Arc<App>, bytes: usize) -> Result<Option<Self>> {
         if bytes < LARGE_RESPONSE_BYTES {
             return Ok(None);
@@ -146,8 +148,11 @@ impl ResponseMemory {
         let before = app.metrics.answer_bytes.inc_by(bytes as i64);
         let held = Self { app: Arc::clone(app), bytes };
         if bytes <= limit && usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
-            return Err(Error::new(Kind::Overloaded, "the server holds as many bytes of unread answers as it may")
-                .retry_after(Duration::from_secs(1)));
+            return Err(Error::new(
+                Kind::Overloaded,
+                "the server is at max_inflight_bytes of unsent responses, retry later",
+            )
+            .retry_after(Duration::from_secs(1)));
         }
         Ok(Some(held))
     }

@@ -1,5 +1,5 @@
-//! Sends spans to a collector, from a thread of its own. A request never waits for it: when its queue is full, or the
-//! collector does not take spans, they are dropped and counted.
+//! Sends spans to a collector from a separate thread. Requests never wait for it: when its queue is full, or the
+//! collector refuses spans, they are dropped and counted.
 
 use super::record::attribute;
 use crate::{
@@ -34,20 +34,20 @@ use tokio::net::TcpStream;
 const QUEUE_CAPACITY: usize = 8192;
 /// Spans in one message.
 const BATCH_SIZE: usize = 512;
-/// How long the first of them waits for more.
+/// Time that the first span of a message waits for more.
 const DELAY: Duration = Duration::from_secs(1);
-/// How long a message may take.
+/// Timeout of a message.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The waits before a message is sent again.
+/// Delays before each retry.
 const AGAIN: [Duration; 2] = [Duration::from_millis(250), Duration::from_secs(1)];
 
-/// Takes spans and hands them to the thread that sends them.
+/// Queue of spans to the exporting thread.
 #[derive(Debug)]
 pub(super) struct Exporter {
     settings: Tracing,
     dropped: Counter,
     log: Arc<Log>,
-    /// Started with the first span. `None` if there can be no thread.
+    /// Started with the first span. `None` if the thread cannot be started.
     queue: OnceLock<Option<SyncSender<Order>>>,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Exporter {
 #[expect(clippy::large_enum_variant, reason = "nearly every one is a span")]
 enum Order {
     Send(Span),
-    /// To send all at once, and to drop this then.
+    /// Requests a flush; dropped when it is done.
     Flush(SyncSender<()>),
 }
 
@@ -75,7 +75,7 @@ impl Exporter {
         }
     }
 
-    /// Has everything sent, and waits for it that long.
+    /// Flushes all spans, and waits for at most `patience`.
     pub(super) fn flush(&self, patience: Duration) {
         let Some(Some(queue)) = self.queue.get() else { return };
         let (done, ended) = sync_channel(0);
@@ -101,7 +101,7 @@ struct Sending {
     settings: Tracing,
     dropped: Counter,
     log: Arc<Log>,
-    /// Whether the log knows that the collector takes nothing.
+    /// Set while a failure of the collector is logged.
     failing: bool,
 }
 
@@ -168,7 +168,7 @@ impl Sending {
     }
 }
 
-/// Why a message was not taken, and whether it may be another time.
+/// Failure of a message, and whether a retry may help.
 struct Failed {
     text: String,
     again: bool,
@@ -180,7 +180,7 @@ impl<E: StdError> From<E> for Failed {
     }
 }
 
-/// The most of an answer that is read.
+/// Bytes of a response that are read.
 const ANSWER: usize = 64 << 10;
 
 async fn post(settings: &Tracing, message: Bytes) -> Result<(), Failed> {
@@ -192,14 +192,14 @@ async fn post(settings: &Tracing, message: Bytes) -> Result<(), Failed> {
         request = request.header(name, value);
     }
     let request = request.body(Full::new(message))?;
-    let asked = async move {
+    let exchange = async move {
         let answer = sender.send_request(request).await?;
         let status = answer.status();
-        // Read to its end, so that the collector is not cut off.
+        // Read to the end, so that the connection is not reset.
         let _ = Limited::new(answer.into_body(), ANSWER).collect().await;
         Ok::<_, hyper::Error>(status)
     };
-    let (status, _) = tokio::join!(asked, connection);
+    let (status, _) = tokio::join!(exchange, connection);
     let status = status?;
     if status.is_success() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Tracing: which requests are traced, what is recorded of them, and how spans reach a collector.
+//! Tracing: sampling of requests, their spans, and the export to a collector.
 
 mod exporter;
 mod record;

@@ -1,4 +1,4 @@
-//! Spans, of what was noted.
+//! Builds the spans of requests and batches.
 
 use super::{
     request::{Outcome, RequestTrace},
@@ -13,7 +13,7 @@ use penstock_wire::generated::trace::{
 };
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-/// Turns this process's clock into the world's.
+/// Converts monotonic times to Unix times.
 struct Clock {
     now: Instant,
     unix: u64,
@@ -31,7 +31,7 @@ impl Clock {
     }
 }
 
-/// A span of a trace, which is a part of another.
+/// Builds a span.
 fn span(ids: SpanIds, parent: Option<[u8; 8]>, name: &str, (from, to): (u64, u64)) -> Span {
     Span {
         trace_id: ids.trace.to_vec().into(),
@@ -40,7 +40,7 @@ fn span(ids: SpanIds, parent: Option<[u8; 8]>, name: &str, (from, to): (u64, u64
         name: name.to_owned(),
         kind: SpanKind::Internal.into(),
         start_time_unix_nano: from,
-        // Two looks at a clock may come in either order.
+        // Two readings of a clock may be out of order.
         end_time_unix_nano: to.max(from),
         ..Span::default()
     }
@@ -67,7 +67,7 @@ fn link(ids: SpanIds) -> Link {
     Link { trace_id: ids.trace.to_vec().into(), span_id: ids.span.to_vec().into() }
 }
 
-/// A request: the whole, its arrival, and the encoding of its answer.
+/// Exports the spans of a request: the whole, receiving, and encoding.
 pub(super) fn request(request: &RequestTrace) {
     let RequestTrace { tracer, traced, parent, protocol, .. } = request;
     let (clock, ids) = (Clock::new(), traced.ids);
@@ -90,7 +90,7 @@ pub(super) fn request(request: &RequestTrace) {
         whole.attributes.extend([text("penstock.model", name), text("penstock.version", version)]);
     }
     match outcome {
-        None => fail(&mut whole, Kind::Cancelled, "the caller left before it was answered"),
+        None => fail(&mut whole, Kind::Cancelled, "the client left before the response"),
         Some(Outcome { id, status, error, .. }) => {
             whole.attributes.push(attribute("penstock.status", Value::IntValue((*status).into())));
             if !id.is_empty() {
@@ -104,11 +104,11 @@ pub(super) fn request(request: &RequestTrace) {
     tracer.export(whole);
 }
 
-/// A batch: its own span, and for each of its traced requests the wait and the computing.
+/// Exports the spans of a batch: the batch, and the queue and compute spans of each traced request.
 pub(super) fn batch(tracer: &Tracer, batch: &TracedBatch<'_>) {
     let clock = Clock::new();
     let (cut, ended) = (clock.unix(batch.cut), clock.unix(batch.ended));
-    // What comes after the handler is not its time; before it, rows are joined and the interpreter is waited for.
+    // Time after the handler is not compute time; before it, rows are joined and the GIL is awaited.
     let computed = batch.times.map(|times| {
         let to = batch.ended.checked_sub(times.output).unwrap_or(batch.ended).max(batch.cut);
         (clock.unix(to.checked_sub(times.handler).unwrap_or(to).max(batch.cut)), clock.unix(to))

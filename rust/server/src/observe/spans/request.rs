@@ -1,4 +1,4 @@
-//! The spans of one request, recorded when the last that knows of it lets go of it.
+//! Trace of one request, exported when its last reference is dropped.
 
 use super::{record, tracer::Tracer};
 use penstock_core::{Error, Kind, Model, Protocol, RequestContext, Traced};
@@ -8,7 +8,7 @@ use std::{
     time::Instant,
 };
 
-/// A request that is traced. One that ends without an outcome was left by its caller.
+/// A traced request. Without an outcome, its client has left.
 #[derive(Debug)]
 pub(crate) struct RequestTrace {
     pub(super) tracer: Arc<Tracer>,
@@ -16,17 +16,17 @@ pub(crate) struct RequestTrace {
     pub(super) parent: Option<[u8; 8]>,
     pub(super) protocol: Protocol,
     pub(super) started: Instant,
-    /// When all of it was there.
+    /// Time at which the request was decoded.
     pub(super) received: OnceLock<Instant>,
-    /// When its answer was.
+    /// Time at which the outputs were computed.
     pub(super) computed: OnceLock<Instant>,
     pub(super) outcome: OnceLock<Outcome>,
 }
 
-/// What became of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(super) struct Outcome {
-    /// Name and version; `None` if there is no such model.
+    /// Name and version; `None` for an unknown model.
     pub(super) model: Option<(Arc<str>, Arc<str>)>,
     pub(super) id: String,
     pub(super) status: i32,
@@ -45,19 +45,19 @@ impl RequestTrace {
         Self { tracer, traced, parent, protocol, started, received, computed, outcome }
     }
 
-    /// It is decoded, and goes to its model.
+    /// Records that the request is decoded.
     pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         let _ = self.received.set(Instant::now());
         let trace = Some(Arc::clone(&self.traced));
         decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace }));
     }
 
-    /// Its answer is there.
+    /// Records that the outputs are computed.
     pub(crate) fn computed(&self) {
         let _ = self.computed.set(Instant::now());
     }
 
-    /// What became of it.
+    /// Records the outcome.
     pub(crate) fn ended(&self, model: Option<&Model>, id: &str, status: i32, error: Option<&Error>) {
         let model = model.map(|model| (Arc::clone(&model.spec().name), Arc::clone(&model.spec().version)));
         let error = error.map(|error| (error.kind(), error.message().to_owned()));

@@ -1,22 +1,22 @@
-//! The trace that a caller says its request belongs to: W3C's `traceparent` and `tracestate`.
+//! Parser of W3C's `traceparent` and `tracestate`.
 
 use http::HeaderMap;
 use penstock_core::SpanIds;
 
-/// The longest `tracestate` that is carried on.
+/// Longest `tracestate` that is propagated, in bytes.
 const MAX_STATE_BYTES: usize = 512;
 
-/// What a caller said.
+/// Trace of the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TraceParent {
-    /// The caller's span.
+    /// Ids of the client's span.
     pub(super) ids: SpanIds,
-    /// Whether the caller records it.
+    /// Set if the client records it.
     pub(super) sampled: bool,
     pub(super) state: String,
 }
 
-/// Reads it; nothing if there is none, or none that is right.
+/// Reads the headers; returns `None` for missing or malformed ones.
 pub(super) fn read(headers: &HeaderMap) -> Option<TraceParent> {
     let (ids, sampled) = parent(headers.get("traceparent")?.as_bytes())?;
     let states = headers.get_all("tracestate").iter().filter_map(|value| value.to_str().ok());
@@ -24,7 +24,7 @@ pub(super) fn read(headers: &HeaderMap) -> Option<TraceParent> {
     Some(TraceParent { ids, sampled, state: if state.len() > MAX_STATE_BYTES { String::new() } else { state } })
 }
 
-/// `VERSION-TRACE-SPAN-FLAGS`, in lower-case hexadecimal. Later versions may have more after that.
+/// Parses `VERSION-TRACE-SPAN-FLAGS` in lower-case hexadecimal. Later versions may have more fields.
 fn parent(text: &[u8]) -> Option<(SpanIds, bool)> {
     let (head, rest) = text.split_at_checked(55)?;
     let [version @ .., _] = head.first_chunk::<3>()?;

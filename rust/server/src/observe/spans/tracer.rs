@@ -1,4 +1,4 @@
-//! Which requests are traced, and the ids of their spans.
+//! Sampling of requests, and the ids of spans.
 
 use super::{exporter::Exporter, record, request::RequestTrace, traceparent as context, traceparent::TraceParent};
 use crate::{observe::Log, settings::Tracing};
@@ -14,7 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// TraceSettingsTable the requests of one server.
+/// Tracer of one server.
 #[derive(Debug)]
 pub(crate) struct Tracer {
     ratio: f64,
@@ -33,7 +33,7 @@ impl Tracer {
         })
     }
 
-    /// The trace of a request; nothing if it is not traced.
+    /// Begins the trace of a request; `None` if it is not sampled.
     pub(crate) fn begin(
         self: &Arc<Self>,
         protocol: Protocol,
@@ -52,7 +52,7 @@ impl Tracer {
         Some(Arc::new(RequestTrace::new(Arc::clone(self), traced, parent, protocol, started)))
     }
 
-    /// A caller's decision counts; of the other requests a share is traced, always the same ones of a trace.
+    /// Applies the client's decision, else samples by trace id: all requests of a trace get the same result.
     fn is_sampled(&self, parent: Option<&TraceParent>, trace: &[u8; 16]) -> bool {
         match parent {
             Some(parent) if self.parent_based => parent.sampled,
@@ -72,7 +72,7 @@ impl Tracer {
         self.exporter.take(span);
     }
 
-    /// Sends what was recorded, for at most that long.
+    /// Flushes recorded spans, for at most `patience`.
     pub(crate) fn flush(&self, patience: Duration) {
         self.exporter.flush(patience);
     }
@@ -88,7 +88,7 @@ impl SpanRecorder for Tracer {
     }
 }
 
-/// Numbers that no other process has: a counter, well mixed, from a place that only this one knows.
+/// Source of random ids: a mixed counter from a random start.
 #[derive(Debug)]
 struct Ids(AtomicU64);
 
@@ -99,7 +99,7 @@ impl Default for Ids {
 }
 
 impl Ids {
-    /// Never 0, which means none.
+    /// Returns the next number, never 0: 0 means no id.
     fn number(&self) -> u64 {
         let mut mixed = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

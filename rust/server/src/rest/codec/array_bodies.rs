@@ -1,4 +1,4 @@
-//! Infer bodies in the formats of arrays. The content type tells them; all else is the protocol's own.
+//! Bodies in array formats, which the content type selects; other bodies are the protocol's own.
 
 use super::receive::{json_limits, receive_whole};
 use crate::{
@@ -19,7 +19,7 @@ use penstock_wire::{
 use percent_encoding::percent_decode_str;
 use std::sync::Arc;
 
-/// The formats of a request and of its answer; `None` is the protocol's own.
+/// Formats of a request and of its response; `None` is the protocol's own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formats {
     pub(crate) request: Option<Format>,
@@ -27,10 +27,10 @@ pub(crate) struct Formats {
 }
 
 impl Formats {
-    /// What the headers say. Without a wish the answer is in the request's format.
+    /// Reads the headers. Without `Accept` the response has the request's format.
     pub(crate) fn of(headers: &HeaderMap) -> Self {
         let request = text(headers, CONTENT_TYPE).and_then(Format::from_content_type);
-        // That header says more than any content type.
+        // The header overrides the content type.
         let request = request.filter(|_| !headers.contains_key(JSON_LENGTH));
         let answer = text(headers, ACCEPT).and_then(Format::accepted);
         Self { request, answer: answer.unwrap_or(request) }
@@ -41,7 +41,7 @@ fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
     headers.get(name)?.to_str().ok()
 }
 
-/// A request in one of the formats.
+/// A request in an array format.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ArrayRequest<'a> {
     pub(crate) format: Format,
@@ -49,10 +49,10 @@ pub(crate) struct ArrayRequest<'a> {
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// Reads and decodes one body; a large one is decoded on a thread of its own.
+/// Reads and decodes one body; a large one is decoded on a blocking thread.
 ///
 /// # Errors
-/// As those of JSON.
+/// Those of a JSON body.
 pub(crate) async fn receive<B: RequestBody>(
     spec: &Arc<ModelSpec>,
     request: ArrayRequest<'_>,
@@ -68,14 +68,14 @@ pub(crate) async fn receive<B: RequestBody>(
     offload::run(bytes.len(), move || bodies::decode(request.format, &spec, extras, bytes, &limits)).await
 }
 
-/// The members of a query, decoded. What is not UTF-8 is passed over.
+/// Decodes the members of a query. Members that are not UTF-8 are skipped.
 fn members(query: &str) -> Vec<(String, String)> {
     let decoded = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8().ok().map(String::from);
     let pairs = query.split('&').filter_map(|member| member.split_once('='));
     pairs.filter_map(|(name, value)| Some((decoded(name)?, decoded(value)?))).collect()
 }
 
-/// An answer in `format`; a large one is encoded on a thread of its own.
+/// Encodes a response in `format`; a large one on a blocking thread.
 ///
 /// # Errors
 /// `InvalidInput` for values that the format cannot hold.

@@ -1,5 +1,5 @@
-//! Compresses good answers for clients that ask for it. Only inference answers come here: clients that
-//! take compressed tensors may not take compressed metadata, errors or events.
+//! Compresses successful inference responses for clients that accept it. Metadata, errors and events stay uncompressed:
+//! clients that accept compressed tensors may not accept those compressed.
 
 use crate::{
     body::{Body, offload},
@@ -14,30 +14,34 @@ use http_body::Body as _;
 use penstock_core::{BodyChunks, Result};
 use penstock_wire::coding;
 
-/// From this size on an answer is worth compressing.
+/// Smallest body that is compressed, in bytes.
 const MIN_BYTES: usize = 1 << 10;
 
-/// How many times longer a byte takes to compress than to write as JSON.
+/// Cost of compressing a byte, relative to writing it as JSON.
 const COST: usize = 8;
 
-/// Compresses the body of an answer if the server is set to, the client asks for it, and it helps.
+/// Compresses the body of a response if the setting is on, the client accepts it, and it becomes smaller.
 ///
 /// # Errors
-/// `Internal`, should a compressor fail.
-pub(crate) async fn answer(config: &Config, asked: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
+/// `Internal` if the compressor fails.
+pub(crate) async fn answer(
+    config: &Config,
+    request_headers: &HeaderMap,
+    answer: Response<Body>,
+) -> Result<Response<Body>> {
     let is_fit = answer.status().is_success() && !answer.headers().contains_key(CONTENT_ENCODING);
     if !config.compress_answers || !is_fit {
         return Ok(answer);
     }
-    // Boxed: most servers are not, and would move its future with every request.
-    Box::pin(compressed(asked, answer)).await
+    // Boxed: most servers have the setting off, and would move the future with every request.
+    Box::pin(compressed(request_headers, answer)).await
 }
 
-async fn compressed(asked: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
+async fn compressed(request_headers: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
     let (mut head, mut body) = answer.into_parts();
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
-    let coding = chosen(asked).filter(|_| size >= MIN_BYTES);
+    let coding = chosen(request_headers).filter(|_| size >= MIN_BYTES);
     let Some((coding, chunks)) = coding.and_then(|coding| Some((coding, body.take_chunks()?))) else {
         return Ok(Response::from_parts(head, body));
     };
@@ -50,9 +54,9 @@ async fn compressed(asked: &HeaderMap, answer: Response<Body>) -> Result<Respons
     Ok(Response::from_parts(head, Body::new(BodyChunks::from_iter([Bytes::from(small)]))))
 }
 
-/// The coding that the client likes best.
-fn chosen(asked: &HeaderMap) -> Option<coding::Coding> {
-    let mut values = asked.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+/// Returns the coding that the client prefers.
+fn chosen(request_headers: &HeaderMap) -> Option<coding::Coding> {
+    let mut values = request_headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
     let first = values.next()?;
     match values.next() {
         None => coding::choose(first),

@@ -1,5 +1,5 @@
-//! Reads an infer body into its final place: tensor bytes go from the socket's buffer straight into
-//! each tensor's own, and nothing is grown by doubling.
+//! Reads the body of an inference request. Tensor bytes are copied once, from the socket's buffer into
+//! the tensor's, and no buffer grows by doubling.
 
 use crate::{
     body::{
@@ -21,7 +21,7 @@ use penstock_wire::{
 };
 use std::sync::Arc;
 
-/// The most bytes of a body with names and settings only.
+/// Longest body with names and settings only, in bytes.
 const SMALL_BODY_BYTES: usize = offload::MIN_BYTES;
 
 /// Reads and decodes one body.
@@ -43,7 +43,7 @@ pub(crate) async fn receive<B: RequestBody>(
         check_size(length, limits)?;
     }
     if let Some(coding) = coding {
-        // The header's length is that of the inflated JSON, so it is looked at when all is there.
+        // The header's length is that of the inflated JSON, so it is checked at the end.
         let bytes = Box::pin(inflated(coding, &mut body, limits, guard.memory())).await?;
         return whole(spec, json_len, bytes, limits).await;
     }
@@ -55,7 +55,7 @@ pub(crate) async fn receive<B: RequestBody>(
         }
         Some(length) => {
             let body = ChunkReader { first, body, guard };
-            // Boxed: what is read in pieces is large beside it, and most requests are not.
+            // Boxed: this future is large, and most requests arrive in one chunk.
             Box::pin(parts(spec, json_len, length as usize, body, limits)).await
         }
         None => {
@@ -91,7 +91,7 @@ pub(crate) async fn receive_whole<B: RequestBody>(
     Box::pin(collect(first, &mut body, limits, held)).await
 }
 
-/// A body that is there in one piece. Much JSON is decoded on a thread of its own.
+/// Decodes a body in one chunk. Large JSON is decoded on a blocking thread.
 pub(crate) fn whole(
     spec: &Arc<ModelSpec>,
     json_len: Option<usize>,
@@ -110,7 +110,7 @@ fn decode(spec: &ModelSpec, json_len: Option<usize>, bytes: &[u8], limits: &Wire
     decoder.finish()
 }
 
-/// A body of known length that comes in pieces.
+/// Decodes a body of known length in several chunks.
 async fn parts<B: RequestBody>(
     spec: &Arc<ModelSpec>,
     json_len: Option<usize>,
@@ -120,7 +120,7 @@ async fn parts<B: RequestBody>(
 ) -> Result<DecodedRequest> {
     let wanted = match json_len {
         Some(json_len) if json_len > length => return Err(out_of_range(json_len, length)),
-        // So much JSON is not decoded here, so the rest cannot go straight to its place.
+        // So much JSON is decoded on a blocking thread, so the tensors cannot be written as they arrive.
         Some(json_len) if json_len < offload::MIN_BYTES => json_len,
         _ => length,
     };
@@ -130,8 +130,8 @@ async fn parts<B: RequestBody>(
     } else {
         let mut head = BytesMut::with_capacity(wanted);
         loop {
-            let piece = chunk.split_to(chunk.len().min(wanted - head.len()));
-            head.extend_from_slice(&piece);
+            let part = chunk.split_to(chunk.len().min(wanted - head.len()));
+            head.extend_from_slice(&part);
             if head.len() == wanted {
                 break head.freeze();
             }
@@ -150,7 +150,7 @@ async fn parts<B: RequestBody>(
     decoder.finish()
 }
 
-/// The pieces of a body. Each is counted when it is there: a length that is only declared holds nothing.
+/// Chunks of a body. Memory is reserved as they arrive: a declared length reserves nothing.
 struct ChunkReader<'g, B> {
     first: Bytes,
     body: B,
@@ -159,27 +159,27 @@ struct ChunkReader<'g, B> {
 
 impl<B: RequestBody> ChunkReader<'_, B> {
     async fn next(&mut self) -> Result<Option<Bytes>> {
-        let piece = match std::mem::take(&mut self.first) {
+        let chunk = match std::mem::take(&mut self.first) {
             first if first.is_empty() => next_chunk(&mut self.body).await?,
             first => Some(first),
         };
-        self.guard.memory().reserve(piece.as_ref().map_or(0, Bytes::len))?;
-        Ok(piece)
+        self.guard.memory().reserve(chunk.as_ref().map_or(0, Bytes::len))?;
+        Ok(chunk)
     }
 }
 
-/// Reads the small body of a request that brings names and settings only: it is decoded between other work.
+/// Reads a small body with names and settings only, which is decoded on the I/O thread.
 ///
 /// # Errors
-/// As [`receive_whole`], from [`SMALL_BODY_BYTES`] bytes on.
+/// Those of [`receive_whole`]; `TooLarge` from [`SMALL_BODY_BYTES`] bytes on.
 pub(crate) async fn receive_small<B: RequestBody>(context: &Context, headers: &HeaderMap, body: B) -> Result<Bytes> {
     let limits = &context.app.config.limits;
     let small = Limits { body_bytes: limits.body_bytes.min(SMALL_BODY_BYTES), ..limits.clone() };
     receive_whole(headers, body, &small, &mut RequestMemory::none(&context.app)).await
 }
 
-/// A body that comes in pieces, which are copied together: each kept by itself would hold the whole read
-/// buffer that it lies in, however small it is.
+/// Joins the chunks of a body. They are copied: each chunk would keep the whole read buffer
+/// that it is a part of.
 async fn collect<B: RequestBody>(
     first: Bytes,
     body: &mut B,
@@ -188,18 +188,18 @@ async fn collect<B: RequestBody>(
 ) -> Result<Bytes> {
     held.reserve(first.len())?;
     check_size(first.len() as u64, limits)?;
-    let Some(mut piece) = next_chunk(body).await? else { return Ok(first) };
-    // Memory for what is only declared costs nothing before it is written.
+    let Some(mut chunk) = next_chunk(body).await? else { return Ok(first) };
+    // Reserved memory costs nothing before it is written.
     let left = usize::try_from(body.size_hint().lower()).unwrap_or(0);
-    let mut joined = BytesMut::with_capacity(first.len() + piece.len() + left);
+    let mut joined = BytesMut::with_capacity(first.len() + chunk.len() + left);
     joined.extend_from_slice(&first);
     drop(first);
     loop {
-        check_size((joined.len() + piece.len()) as u64, limits)?;
-        held.reserve(piece.len())?;
-        joined.extend_from_slice(&piece);
+        check_size((joined.len() + chunk.len()) as u64, limits)?;
+        held.reserve(chunk.len())?;
+        joined.extend_from_slice(&chunk);
         match next_chunk(body).await? {
-            Some(next) => piece = next,
+            Some(next) => chunk = next,
             None => return Ok(joined.freeze()),
         }
     }
@@ -219,7 +219,7 @@ fn begin<'s>(
 }
 
 pub(crate) fn json_limits(limits: &Limits) -> WireLimits {
-    // Whether shared memory is on is said once it is used.
+    // The setting `shared_memory` is checked when a region is used.
     WireLimits { max_depth: limits.json_depth, shared_memory: true, ..WireLimits::default() }
 }
 

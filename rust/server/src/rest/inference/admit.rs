@@ -1,4 +1,4 @@
-//! What is refused before its body is read, and what becomes of that body.
+//! Admission of a request before its body is read.
 
 use crate::{
     body::{RequestBody, next_chunk},
@@ -8,19 +8,19 @@ use penstock_core::{Model, Result};
 use std::{sync::Arc, time::Duration};
 use tokio::time::timeout;
 
-/// The most bytes that are read of a body whose request is refused.
+/// Longest body of a refused request that is read and discarded, in bytes.
 const MAX_DISCARDED_BYTES: u64 = 64 << 10;
 
-/// How long is waited for them.
+/// Timeout of that.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Finds a request's model, which is noted in `labels`, and lets the request in.
+/// Finds a request's model, records it in `labels`, and admits the request.
 ///
-/// A connection that is closed with bytes unread is reset, and its client may lose the answer. So a small body of
-/// a request that is refused is read, and dropped.
+/// Closing a connection with unread bytes resets it, and the client may lose the response. So a small body of
+/// a refused request is read and discarded.
 ///
 /// # Errors
-/// Whatever speaks against the request before its body is known.
+/// Any refusal that does not depend on the body.
 pub(crate) async fn admit<B: RequestBody>(
     app: &Arc<App>,
     body: &mut B,
@@ -40,7 +40,7 @@ pub(crate) async fn admit<B: RequestBody>(
     let admitted = admitted();
     if admitted.is_err() && body.size_hint().exact().is_some_and(|length| length <= MAX_DISCARDED_BYTES) {
         let read = async { while let Ok(Some(_)) = next_chunk(body).await {} };
-        // Whoever does not send it in time has to do without the answer.
+        // A client that is slower may lose the response.
         let _ = timeout(DISCARD_TIMEOUT, read).await;
     }
     admitted

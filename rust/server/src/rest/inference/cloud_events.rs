@@ -1,4 +1,4 @@
-//! CloudEvents around an inference request and its answer.
+//! CloudEvents around an inference request and its response.
 
 use super::{infer::Inference, protocols};
 use crate::{
@@ -27,10 +27,10 @@ use uuid::Uuid;
 
 const PREFIX: &str = "ce-";
 
-/// What a header's value cannot hold as it is.
+/// Characters that are escaped in a header's value.
 const ENCODED: &AsciiSet = &CONTROLS.add(b' ').add(b'"').add(b'%');
 
-/// How an event travels.
+/// Mode of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     Binary,
@@ -52,7 +52,7 @@ impl Mode {
     }
 }
 
-/// Responses an inference request that is an event.
+/// Answers an inference request that is an event.
 pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     operation: Operation,
@@ -105,10 +105,10 @@ async fn structured<B: RequestBody>(
     drop(guard);
     let mut headers = headers.clone();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    // The body is inflated already, and an answer is compressed only around the event.
+    // The body is inflated already, and the event is compressed as a whole.
     headers.remove(CONTENT_ENCODING);
     headers.remove(ACCEPT_ENCODING);
-    // The handler finds the attributes where a binary event has them.
+    // The handler finds the attributes in the headers of a binary event.
     put(&mut headers, &event);
     let model = path.model.clone().into_owned();
     let request = Inference { path, query, headers: &headers, body: Full::new(data), protocol };
@@ -125,7 +125,7 @@ async fn structured<B: RequestBody>(
     Ok(Response::from_parts(head, Body::from(Bytes::from(text))))
 }
 
-/// The event of an answer.
+/// Builds the event of a response.
 fn response_event(event: &Event, settings: &CloudEvents, model: &str) -> Event {
     let source = settings.source.clone().unwrap_or_else(|| format!("io.kserve.inference.{model}"));
     let kind = settings.kind.as_deref().unwrap_or("io.kserve.inference.response");
@@ -134,7 +134,7 @@ fn response_event(event: &Event, settings: &CloudEvents, model: &str) -> Event {
     event.answer(settings.merge, fresh)
 }
 
-/// Puts an event's attributes into headers.
+/// Writes an event's attributes as headers.
 fn put(headers: &mut HeaderMap, event: &Event) {
     for (name, value) in event.attributes() {
         let name = HeaderName::try_from(format!("{PREFIX}{name}"));

@@ -8,7 +8,7 @@ use crate::{
 };
 use http::Response;
 
-/// Responses an inference request, as a CloudEvent if it is one and they are on.
+/// Answers an inference request, as a CloudEvent if it is one and the setting is on.
 pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     operation: Operation,
@@ -18,7 +18,7 @@ pub(crate) async fn answer<B: RequestBody>(
     let event = settings.and_then(|settings| Some((settings, cloud_events::Mode::of(operation, request.headers)?)));
     match event {
         None => protocols::answer(context, operation, request).await,
-        // Boxed: its room would move with every inference request.
+        // Boxed: its future would move with every inference request.
         Some(event) => Box::pin(cloud_events::answer(context, operation, request, event)).await,
     }
 }

@@ -1,4 +1,4 @@
-//! Responses as server-sent events, made while the socket takes them.
+//! Responses as server-sent events, encoded as the socket accepts them.
 
 use crate::infer::Responses;
 use bytes::Bytes;
@@ -13,25 +13,25 @@ use std::{
     task::{Context, Poll},
 };
 
-/// EventStream that are ready together go out together, up to about this size.
+/// Size of a frame from which further events wait for the next one, in bytes.
 const FRAME: usize = 16 << 10;
 
-/// The body of a stream of events. It asks for responses only when the socket takes more: that is what
-/// pauses the handler of a client that reads slowly.
+/// Body of server-sent events. It polls responses only when the socket accepts more, which
+/// pauses the handler of a slow client.
 pub(crate) struct EventStream {
     responses: Responses,
     form: Form,
     options: EncodeOptions,
-    /// EventStream that are made and not sent.
+    /// Encoded events that are not sent.
     ready: Vec<u8>,
     ended: bool,
 }
 
 impl EventStream {
-    /// A stream that begins with `first`.
+    /// Creates a stream that begins with `first`.
     ///
     /// # Errors
-    /// When the first answer cannot be written: there is a status for that still.
+    /// Those of the first response, which can still set the status.
     pub(crate) fn new(
         responses: Responses,
         form: Form,
@@ -46,13 +46,13 @@ impl EventStream {
         Ok(events)
     }
 
-    fn write(&mut self, piece: &ResponseChunk) -> Result<()> {
+    fn write(&mut self, chunk: &ResponseChunk) -> Result<()> {
         let Self { responses, form, options, ready, .. } = self;
         let writer = Writer { spec: responses.model().spec(), plan: &responses.plan, form: *form, options: *options };
-        writer.event(ready, &piece.response)
+        writer.event(ready, &chunk.response)
     }
 
-    /// Adds what is there to `ready`.
+    /// Encodes available responses into `ready`.
     fn fill(&mut self, cx: &mut Context<'_>) {
         while !self.ended && self.ready.len() < FRAME {
             let result = match self.responses.poll_next(cx) {
@@ -63,9 +63,9 @@ impl EventStream {
                 }
                 Poll::Ready(Some(result)) => result,
             };
-            let written = result.and_then(|piece| {
-                self.ended = piece.last;
-                self.write(&piece)
+            let written = result.and_then(|chunk| {
+                self.ended = chunk.last;
+                self.write(&chunk)
             });
             if let Err(error) = written {
                 self.responses.fail(&error);

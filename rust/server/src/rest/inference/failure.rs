@@ -1,10 +1,10 @@
-//! Why a request that may be answered in pieces has no answer.
+//! Failure of a request that may have several responses.
 
 use crate::{body::Body, infer::RequestTelemetry, rest::error, state::App};
 use http::Response;
 use penstock_core::{Error, Model};
 
-/// An error, and whether the [`StreamTelemetry`](crate::telemetry::StreamTelemetry) of its stream has told of it already.
+/// An error, and whether its [`StreamTelemetry`](crate::infer::StreamTelemetry) has recorded it.
 pub(crate) struct Failure {
     error: Error,
     recorded: bool,
@@ -17,12 +17,12 @@ impl From<Error> for Failure {
 }
 
 impl Failure {
-    /// One of which a record has told.
+    /// Wraps an error that is recorded already.
     pub(crate) fn recorded(error: Error) -> Self {
         Self { error, recorded: true }
     }
 
-    /// The answer that says so. Metrics and log know of it afterwards.
+    /// Builds the response, and records the failure.
     pub(crate) fn answer(
         self,
         app: &App,

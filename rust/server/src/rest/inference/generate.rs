@@ -27,7 +27,7 @@ use penstock_wire::{
 };
 use std::sync::Arc;
 
-/// Responses one request.
+/// Answers one request.
 pub(crate) async fn generate<B: RequestBody>(
     context: &Context,
     mode: GenerateMode,
@@ -54,8 +54,8 @@ async fn answer<B: RequestBody>(
     let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
     let (mut decoded, form) = decode(app, &model, mode, (headers, body), &mut guard).await?;
     guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
-    if let Some(caller) = &mut decoded.request.metadata {
-        caller.headers = request_headers::visible(headers);
+    if let Some(metadata) = &mut decoded.request.metadata {
+        metadata.headers = request_headers::visible(headers);
     }
     decoded.request.schedule.client = request_headers::client(&model, headers);
     let deadline = telemetry.deadline(headers, decoded.timeout)?;
@@ -71,8 +71,8 @@ async fn answer<B: RequestBody>(
     result.await.map_err(Failure::recorded)
 }
 
-/// The request, and what its responses look like. An infer request may come to every mode: its responses are
-/// infer's then.
+/// Decodes the request, and the form of its responses. Every mode accepts an infer request, with responses in
+/// infer's form.
 async fn decode<B: RequestBody>(
     app: &App,
     model: &Model,
@@ -95,14 +95,14 @@ async fn decode<B: RequestBody>(
     Ok((decoded, Form::Generated { details }))
 }
 
-/// A stream's events are text: outputs that were asked for as binary come as JSON.
+/// Requests all outputs as JSON: events are text.
 fn only_json(mut decoded: DecodedRequest) -> DecodedRequest {
     decoded.plan.binary = false;
     decoded.plan.outputs.iter_mut().flatten().for_each(|output| output.binary = false);
     decoded
 }
 
-/// The one answer that there must be.
+/// Returns the only response.
 async fn alone(app: &App, mut responses: Responses, form: Form) -> Result<Response<Body>> {
     let wrong = |count: &str, model: &Model| {
         Error::handler(format!(
@@ -130,7 +130,7 @@ async fn alone(app: &App, mut responses: Responses, form: Form) -> Result<Respon
     Ok(response)
 }
 
-/// Responses as events. An error before the first of them has its own status, as anywhere else.
+/// Returns responses as events. An error before the first event sets the status.
 async fn stream(app: &App, mut responses: Responses, form: Form) -> Result<Response<Body>> {
     let first = responses.next().await.transpose()?;
     let events = EventStream::new(responses, form, options(app), first)?;
@@ -138,7 +138,7 @@ async fn stream(app: &App, mut responses: Responses, form: Form) -> Result<Respo
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies are asked to hand on each event at once.
+    // Proxies shall forward each event at once.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
 }
@@ -147,7 +147,7 @@ fn options(app: &App) -> EncodeOptions {
     EncodeOptions { strict_json: app.config.strict_json }
 }
 
-/// The status that the log shows of a stream's outcome.
+/// Returns the logged status of a stream's outcome.
 fn status(app: &App, error: Option<&Error>) -> i32 {
     error.map_or(200, |error| {
         wire::error::status(app.config.answered_as(error.kind()), app.config.overload_unavailable).into()

@@ -19,17 +19,17 @@ use penstock_core::{Error, InferResponse, Kind, Model, Protocol, ResponsePlan, R
 use penstock_wire::rest::{self as wire, EncodeOptions, Encoded};
 use std::{sync::Arc, time::Instant};
 
-/// An inference request whose path is taken apart.
+/// An inference request with a parsed path.
 pub(crate) struct Inference<'a, B> {
     pub(crate) path: ModelPath<'a>,
-    /// Looked at only for bodies that have no place for what it says.
+    /// Parameters of bodies in array formats.
     pub(crate) query: Option<&'a str>,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: B,
     pub(crate) protocol: Protocol,
 }
 
-/// Responses one inference request.
+/// Answers one inference request.
 pub(crate) async fn infer<B: RequestBody>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut labels = RequestLabels::default();
@@ -58,8 +58,8 @@ async fn answer<B: RequestBody>(
     let mut decoded = match formats.request {
         None => receive(model.spec(), headers, body, limits, &mut guard).await?,
         Some(format) => {
-            let asked = bodies::ArrayRequest { format, query, headers };
-            Box::pin(bodies::receive(model.spec(), asked, body, limits, &mut guard)).await?
+            let request = bodies::ArrayRequest { format, query, headers };
+            Box::pin(bodies::receive(model.spec(), request, body, limits, &mut guard)).await?
         }
     };
     guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
@@ -77,11 +77,11 @@ async fn answer<B: RequestBody>(
     let (plan, mut response) = compute(context, &model, decoded, deadline, headers).await?;
     telemetry.computed();
     let timings = response.timings;
-    let told = response_head::take(&mut response);
+    let head = response_head::take(&mut response);
     let start = Instant::now();
     let (mut answer, plan) = match formats.answer {
-        _ if let Some(told) = told.as_ref().filter(|told| told.body.is_some()) => {
-            (response_head::to_response(app, &model, told)?, plan)
+        _ if let Some(head) = head.as_ref().filter(|head| head.body.is_some()) => {
+            (response_head::to_response(app, &model, head)?, plan)
         }
         None => {
             let (encoded, plan) = encode(context, &model, plan, response).await?;
@@ -91,15 +91,15 @@ async fn answer<B: RequestBody>(
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
     let held = ResponseMemory::of(app, answer.body().bytes())?;
-    match told {
+    match head {
         None => telemetry.succeeded(&model, &plan.id, 200, timings),
-        Some(told) => {
-            response_head::apply(app, &model, &told, &mut answer)?;
+        Some(head) => {
+            response_head::apply(app, &model, &head, &mut answer)?;
             telemetry.completed(
                 &model,
-                (&plan.id, told.status.into()),
+                (&plan.id, head.status.into()),
                 timings,
-                response_head::to_error(&told).as_ref(),
+                response_head::to_error(&head).as_ref(),
             );
         }
     }
@@ -110,7 +110,7 @@ async fn answer<B: RequestBody>(
     Ok(answer.map(|body| body.with_memory(held)))
 }
 
-/// An answer's tensors in JSON.
+/// Encodes a response as JSON.
 pub(crate) async fn in_json(
     context: &Context,
     model: &Arc<Model>,
@@ -120,7 +120,7 @@ pub(crate) async fn in_json(
     respond(encode(context, model, plan, response).await?.0)
 }
 
-/// Encodes an answer; much JSON on a thread of its own.
+/// Encodes a response; large JSON on a blocking thread.
 fn encode(
     context: &Context,
     model: &Model,

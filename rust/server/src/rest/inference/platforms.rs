@@ -1,4 +1,4 @@
-//! The routes that platforms platforms call: one for health and one for predictions, on one model.
+//! Routes that hosting platforms call: one for health and one for predictions, on one model.
 
 use super::{
     infer::{Inference, infer},
@@ -24,17 +24,17 @@ use penstock_core::{Error, Kind, Protocol, Result};
 use penstock_wire::rest::{metadata, v1 as wire};
 use std::borrow::Cow;
 
-/// SageMaker passes on few headers, so Triton's clients write the JSON's length into the content type.
+/// SageMaker forwards few headers, so Triton's clients write the JSON's length into the content type.
 const BINARY: &str = "application/vnd.sagemaker-triton.binary+json;json-header-size=";
 
 const JSON_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
 
-/// What a platform asks for.
+/// Call of a platform.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlatformCall {
     Health,
     Predict,
-    /// One of the routes, with another method.
+    /// Another method of one of the routes.
     Wrong,
 }
 
@@ -43,7 +43,7 @@ impl PlatformCall {
         Requirement::Category(if self == Self::Predict { Category::Inference } else { Category::Health })
     }
 
-    /// What a request to this path is; `None` if the path is not a platform's.
+    /// Parses a request; `None` if the path is not a platform's.
     pub(crate) fn parse(platforms: &Platforms, method: &Method, path: &str) -> Option<Self> {
         if platforms.routes.iter().any(|routes| routes.predict == path) {
             return Some(if method == Method::POST { Self::Predict } else { Self::Wrong });
@@ -54,14 +54,14 @@ impl PlatformCall {
     }
 }
 
-/// What a platform's request brings.
+/// Request of a platform.
 pub(crate) struct Request<'a, B> {
     pub(crate) headers: &'a HeaderMap,
     pub(crate) body: B,
     pub(crate) protocol: Protocol,
 }
 
-/// Responses a platform.
+/// Answers a platform.
 pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     platforms: &Platforms,
@@ -96,7 +96,7 @@ fn health(context: &Context, platforms: &Platforms) -> Response<Body> {
     }
 }
 
-/// Hands the request to the protocol that its body is in: V1 with `instances`, else V2.
+/// Passes the request to the protocol of its body: V1 with `instances`, else V2.
 async fn predict<B: RequestBody>(
     context: &Context,
     platforms: &Platforms,
@@ -107,7 +107,12 @@ async fn predict<B: RequestBody>(
     let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     if let Some(length) = kind.replace(' ', "").strip_prefix(BINARY) {
         let mut headers = headers.clone();
-        headers.insert(JSON_LENGTH, HeaderValue::try_from(length).map_err(|_| Error::invalid("wrong Content-Type"))?);
+        headers.insert(
+            JSON_LENGTH,
+            HeaderValue::try_from(length).map_err(|_| {
+                Error::invalid("the header Content-Type has an invalid json-header-size, expected a number of bytes")
+            })?,
+        );
         let response = infer(context, Inference { path, query: None, headers: &headers, body, protocol }).await;
         return Ok(in_content_type(response));
     }
@@ -127,7 +132,7 @@ async fn predict<B: RequestBody>(
     Ok(if is_v1 { v1::call(context, V1Verb::Predict, request).await } else { infer(context, request).await })
 }
 
-/// Says in the content type of a binary answer how long its JSON is.
+/// Writes the JSON's length of a binary response into its content type.
 fn in_content_type(mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
     if let Some(length) = headers.remove(JSON_LENGTH) {
@@ -137,7 +142,7 @@ fn in_content_type(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// The model that platforms call: the configured one, else the only one.
+/// Returns the model that platforms call: the configured one, else the only one.
 fn model(context: &Context, platforms: &Platforms) -> Result<String> {
     if let Some(name) = &platforms.model {
         return Ok(name.clone());

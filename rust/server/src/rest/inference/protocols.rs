@@ -12,7 +12,8 @@ use crate::{
 };
 use http::Response;
 
-/// Responses an inference request in its own protocol. The rarer ones are boxed: their room would move with every request.
+/// Answers an inference request in its own protocol. The rarer ones are boxed: their futures would move with every
+/// request.
 pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     operation: Operation,

@@ -27,7 +27,7 @@ use penstock_wire::{
 };
 use std::{sync::Arc, time::Instant};
 
-/// The only key of the response.
+/// Returns the only key of the response.
 fn key(verb: V1Verb, form: Form) -> &'static str {
     match (verb, form) {
         (V1Verb::Predict, Form::Instances(_)) => "predictions",
@@ -46,7 +46,7 @@ fn find(context: &Context, verb: V1Verb, path: &ModelPath<'_>) -> Result<Arc<Mod
             Error::new(
                 Kind::Unsupported,
                 format!(
-                    "model '{}' cannot explain: its class has no method 'explain' that says what it returns",
+                    "model '{}' cannot explain: its class has no method 'explain' with an annotated return type",
                     path.model
                 ),
             )
@@ -54,7 +54,7 @@ fn find(context: &Context, verb: V1Verb, path: &ModelPath<'_>) -> Result<Arc<Mod
     }
 }
 
-/// Responses one call.
+/// Answers one call.
 pub(crate) async fn call<B: RequestBody>(context: &Context, verb: V1Verb, request: Inference<'_, B>) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut model = None;
@@ -108,7 +108,7 @@ async fn respond<B: RequestBody>(
     Ok(answer.map(|body| body.with_memory(held)))
 }
 
-/// An error of one instance among others says which, if it is the caller's.
+/// Names the instance in a client error of one among several.
 fn blamed(instance: usize, error: Error) -> Error {
     match error.kind() {
         Kind::InvalidInput => Error::invalid(format!("instances[{instance}]: {}", error.message())),
@@ -116,13 +116,13 @@ fn blamed(instance: usize, error: Error) -> Error {
     }
 }
 
-/// Decodes a body; a large one on a thread of its own.
+/// Decodes a body; a large one on a blocking thread.
 async fn decode(context: &Context, model: &Model, bytes: Bytes) -> Result<PredictRequest> {
     let (spec, limits) = (Arc::clone(model.spec()), json_limits(&context.app.config.limits));
     offload::run(bytes.len(), move || v1::decode(&spec, &bytes, &limits)).await
 }
 
-/// Encodes the answers; many on a thread of its own.
+/// Encodes the responses; large ones on a blocking thread.
 async fn encode(
     context: &Context,
     model: &Model,

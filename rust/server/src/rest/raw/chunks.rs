@@ -1,4 +1,4 @@
-//! The pieces of a routed answer, sent as they come.
+//! Streamed response of a raw-request model.
 
 use crate::infer::Responses;
 use bytes::Bytes;
@@ -9,24 +9,24 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// The body of such an answer. It asks for pieces only when the socket takes more: that is what pauses the handler of a
-/// client that reads slowly. An error ends it abnormally, so that no client takes a part for the whole.
+/// Body of such a response. It polls chunks only when the socket accepts more, which pauses the handler of a slow
+/// client. An error aborts the body, so that no client takes a part for the whole.
 pub(crate) struct ChunkedBody {
     /// `None` after the end.
     responses: Option<Responses>,
-    /// What is there and not sent.
+    /// Available bytes that are not sent.
     ready: Option<Bytes>,
-    /// What it ends with, once all before it is on its way.
+    /// Error that ends the body once all bytes before it are sent.
     failure: Option<Error>,
 }
 
 impl ChunkedBody {
-    /// A body that begins with `first`.
+    /// Creates a body that begins with `first`.
     pub(crate) fn new(responses: Responses, first: Option<Bytes>) -> Self {
         Self { responses: Some(responses), ready: first.filter(|first| !first.is_empty()), failure: None }
     }
 
-    /// A body of unknown length that nobody reads.
+    /// Creates an empty body of unknown length, for `HEAD`.
     pub(crate) fn none() -> Self {
         Self { responses: None, ready: None, failure: None }
     }
@@ -52,8 +52,8 @@ impl Body for ChunkedBody {
                 self.responses = None;
                 return Poll::Ready(None);
             };
-            let last = next.as_ref().is_ok_and(|piece| piece.last);
-            let bytes = next.and_then(|piece| bytes_of(responses, piece).inspect_err(|error| responses.fail(error)));
+            let last = next.as_ref().is_ok_and(|chunk| chunk.last);
+            let bytes = next.and_then(|chunk| bytes_of(responses, chunk).inspect_err(|error| responses.fail(error)));
             if last || bytes.is_err() {
                 self.responses = None;
             }
@@ -62,7 +62,7 @@ impl Body for ChunkedBody {
                 Ok(bytes) if bytes.is_empty() => {}
                 Ok(bytes) => return Poll::Ready(Some(Ok(Frame::data(bytes)))),
                 Err(error) => {
-                    // While nothing more is there, the connection sends what it has; after an error it sends nothing.
+                    // The connection flushes its buffer while this is pending, but discards it after an error.
                     self.failure = Some(error);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
@@ -76,14 +76,14 @@ impl Body for ChunkedBody {
     }
 }
 
-/// What a piece adds to the body; nothing, if it tells nothing.
-fn bytes_of(responses: &Responses, piece: ResponseChunk) -> Result<Bytes, Error> {
-    let response = piece.response;
-    match response.head.and_then(|told| told.body) {
+/// Returns the bytes of a chunk, if any.
+fn bytes_of(responses: &Responses, chunk: ResponseChunk) -> Result<Bytes, Error> {
+    let response = chunk.response;
+    match response.head.and_then(|head| head.body) {
         Some(body) => Ok(body),
         None if response.outputs.is_empty() => Ok(Bytes::new()),
         None => Err(Error::handler(format!(
-            "model '{}' gave a piece of tensors to a route, expected pieces with a body",
+            "model '{}' gave a chunk of tensors to a route, expected chunks with a body",
             responses.model().spec().name
         ))),
     }

@@ -1,4 +1,4 @@
-//! Requests to a model's own paths that another model answers, because the first does not.
+//! Fallback of a raw-request model: another model answers what the first does not.
 
 use super::route::decoded;
 use crate::{
@@ -11,10 +11,10 @@ use penstock_core::{Error, Fallback, HttpRequest, InferResponse, Model, Protocol
 use penstock_wire::DecodedRequest;
 use std::sync::Arc;
 
-/// What a model's computing ends with.
+/// Outcome of a model.
 type Computed = Result<(ResponsePlan, InferResponse)>;
 
-/// A request, and where it came.
+/// Surroundings of a request.
 #[derive(Clone, Copy)]
 pub(crate) struct RouteContext<'a> {
     pub(crate) context: &'a Context,
@@ -24,20 +24,21 @@ pub(crate) struct RouteContext<'a> {
     pub(crate) protocol: Protocol,
 }
 
-/// A request that may fall to another model.
+/// A request that another model may answer.
 pub(crate) struct FallbackRequest {
     first: Arc<Model>,
     http: HttpRequest,
 }
 
 impl FallbackRequest {
-    /// Keeps what another model would have to know; `None` for a model without a fallback.
+    /// Copies the request for another model; `None` for a model without a fallback.
     pub(crate) fn of(model: &Arc<Model>, http: &HttpRequest) -> Option<Self> {
         model.spec().fallback.as_ref().map(|_| Self { first: Arc::clone(model), http: http.clone() })
     }
 
-    /// As [`compute`], by whichever of the two is to answer; says which did. If the other is not there, what the first
-    /// says stands.
+    /// Computes the request by the model or its fallback, and returns which one answered. Without the fallback's model,
+    /// the
+    /// first outcome stands.
     pub(crate) async fn compute(
         self,
         route_context: RouteContext<'_>,
@@ -58,14 +59,14 @@ impl FallbackRequest {
         (other, computed)
     }
 
-    /// Has the other model answer; `refused` is why the first has not.
+    /// Computes the request by the fallback; `refused` is the error of the first model.
     async fn answer(mut self, route_context: RouteContext<'_>, other: &Model, refused: Option<Error>) -> Computed {
         let RouteContext { context, headers, telemetry, .. } = route_context;
         self.http.primary_error = refused;
         compute(context, other, decoded(route_context, self.http)?, telemetry.deadline(headers, None)?, headers).await
     }
 
-    /// The other model, for a request whose body is marked as its.
+    /// Returns the fallback for a request whose body has one of its marks.
     fn marked(&self, app: &App) -> Option<Arc<Model>> {
         let is_in_body = |mark: &[u8]| memmem::find(&self.http.body, mark).is_some();
         self.fallback()?.match_body.iter().any(|mark| is_in_body(mark)).then(|| self.other(app))?
@@ -80,10 +81,10 @@ impl FallbackRequest {
     }
 }
 
-/// Whether an outcome falls to the other model: an error, or an answer that the request was misdirected.
+/// Reports whether an outcome leads to the fallback: an error, or status 421.
 pub(crate) fn is_wanted(computed: &Computed) -> bool {
     match computed {
         Err(_) => true,
-        Ok((_, response)) => response.head.as_ref().is_some_and(|told| told.status == StatusCode::MISDIRECTED_REQUEST),
+        Ok((_, response)) => response.head.as_ref().is_some_and(|head| head.status == StatusCode::MISDIRECTED_REQUEST),
     }
 }

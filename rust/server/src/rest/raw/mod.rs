@@ -1,4 +1,4 @@
-//! Paths of models' own.
+//! Routes that models declare.
 
 mod chunks;
 mod fallback;

@@ -1,4 +1,4 @@
-//! Requests to paths of models' own: read whole, handed to the model as they are, answered as it says.
+//! Requests to routes that models declare: the model receives the whole request and sets the response.
 
 use super::{
     chunks::ChunkedBody,
@@ -28,7 +28,7 @@ use percent_encoding::percent_decode_str;
 use smallvec::SmallVec;
 use std::{borrow::Cow, collections::BTreeSet, sync::Arc};
 
-/// A request to a path of a model's own.
+/// A request to a declared route.
 pub(crate) struct Request<'a, B> {
     pub(crate) method: &'a Method,
     pub(crate) path: &'a str,
@@ -38,14 +38,15 @@ pub(crate) struct Request<'a, B> {
     pub(crate) protocol: Protocol,
 }
 
-/// The model that a path leads to, and how.
+/// Model of a path, with the route and its parameters.
 pub(crate) struct Target {
     model: Arc<Model>,
     route: Arc<str>,
     path_params: Vec<(Arc<str>, String)>,
 }
 
-/// What a method and a path lead to. A path that is not UTF-8 once decoded leads nowhere.
+/// Finds the target of a method and a path. A path that is not UTF-8 once decoded has none. \n /// \n /// # Errors \n
+/// /// The methods of the path, where it has others.
 pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Result<Option<Target>, String> {
     let decoded = |segment| percent_decode_str(segment).decode_utf8().ok();
     let segments = path.strip_prefix('/').and_then(|path| path.split('/').map(decoded).collect());
@@ -57,17 +58,18 @@ pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Resul
     }
 }
 
-/// The model whose own route names a path of V2's inference, unless tensors come as raw bytes, which are the server's
-/// to read.
+/// Finds a declared route that replaces a path of V2 inference. Requests with raw tensors are excluded: the server
+/// decodes
+/// them.
 pub(crate) fn find_infer(app: &App, path: &str, headers: &HeaderMap) -> Option<Target> {
     if headers.contains_key(JSON_LENGTH) {
         return None;
     }
-    // A pattern that happens to fit takes no inference.
+    // A pattern does not match inference paths.
     find(app, &Method::POST, path).ok().flatten().filter(|target| target.path_params.is_empty())
 }
 
-/// Says which methods the models' own routes have, if there is no built-in one.
+/// Adds the methods of declared routes to `Allow`, if no built-in route answered.
 pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body> {
     if !error::is_of_no_route(&response) {
         return response;
@@ -80,7 +82,7 @@ pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body
     refused
 }
 
-/// Responses one request.
+/// Answers one request.
 pub(crate) async fn answer<B: RequestBody>(
     context: &Context,
     target: Target,
@@ -124,14 +126,14 @@ async fn respond<B: RequestBody>(
     let mut decoded = decoded(route_context, http)?;
     let deadline = telemetry.deadline(headers, None)?;
     if model.spec().streams {
-        if let Some(caller) = &mut decoded.request.metadata {
-            caller.headers = request_headers::visible(headers);
+        if let Some(metadata) = &mut decoded.request.metadata {
+            metadata.headers = request_headers::visible(headers);
         }
         decoded.request.schedule.client = request_headers::client(&model, headers);
         let record = StreamTelemetry::new(app, telemetry, (&model, id), status);
         let responses = Responses::start(context, &model, decoded, RequestScope { record, guard, deadline });
         let streamed = async { stream(app, responses?, is_head).await };
-        // Boxed: most responses are whole, and would carry its room with them.
+        // Boxed: most responses are not streamed, and would carry this future's size.
         return Box::pin(streamed).await.map_err(Failure::recorded);
     }
     telemetry.decoded(&mut decoded);
@@ -140,17 +142,17 @@ async fn respond<B: RequestBody>(
             let computed = compute(context, &model, decoded, deadline, headers).await;
             (model, computed)
         }
-        // Boxed: others would carry its room with them.
+        // Boxed: other requests would carry this future's size.
         Some(fallback) => Box::pin(fallback.compute(route_context, decoded)).await,
     };
     let (plan, mut response) = computed?;
     telemetry.computed();
     let timings = response.timings;
-    let told = response_head::take(&mut response).unwrap_or_default();
-    let refused = response_head::to_error(&told);
-    let mut answer = match told.body.is_some() || response.outputs.is_empty() {
-        true => response_head::to_response(app, &model, &told)?,
-        false => Box::pin(with_tensors(context, &model, (plan, response), &told)).await?,
+    let head = response_head::take(&mut response).unwrap_or_default();
+    let refused = response_head::to_error(&head);
+    let mut answer = match head.body.is_some() || response.outputs.is_empty() {
+        true => response_head::to_response(app, &model, &head)?,
+        false => Box::pin(with_tensors(context, &model, (plan, response), &head)).await?,
     };
     let held = ResponseMemory::of(app, answer.body().bytes())?;
     telemetry.completed(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
@@ -161,17 +163,17 @@ async fn respond<B: RequestBody>(
     Ok(answer.map(|body| body.with_memory(held)))
 }
 
-/// A request as its model takes it: all that it brings is beside its tensors, of which there are none.
+/// Builds the request for the model: the HTTP request, without tensors.
 ///
 /// # Errors
 /// `InvalidInput` for a header that would be forwarded under a reserved name.
 pub(crate) fn decoded(route_context: RouteContext<'_>, http: HttpRequest) -> Result<DecodedRequest> {
     let RouteContext { context, headers, id, protocol, .. } = route_context;
-    let caller = RequestMetadata { id: id.to_owned(), ..RequestMetadata::default() };
+    let metadata = RequestMetadata { id: id.to_owned(), ..RequestMetadata::default() };
     let request = InferRequest {
         inputs: SmallVec::new(),
         rows: 1,
-        metadata: Some(Box::new(caller)),
+        metadata: Some(Box::new(metadata)),
         deadline: None,
         protocol,
         schedule: Schedule::default(),
@@ -187,64 +189,64 @@ pub(crate) fn decoded(route_context: RouteContext<'_>, http: HttpRequest) -> Res
     Ok(decoded)
 }
 
-/// A method's name, which for most requests is one of a few.
+/// Returns a method's name, without an allocation for common ones.
 fn named(method: &Method) -> Cow<'static, str> {
     let known = ["GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"];
     let known = known.into_iter().find(|&name| method == name);
     known.map_or_else(|| Cow::Owned(method.as_str().to_owned()), Cow::Borrowed)
 }
 
-/// Whether a body looks like JSON, which a handler will have Python read.
+/// Reports whether a body looks like JSON, which the handler will parse in Python.
 fn is_json(body: &[u8]) -> bool {
     body.trim_ascii_start().first().is_some_and(|first| matches!(first, b'{' | b'['))
 }
 
-/// The most bytes of an id that a header gives.
+/// Longest id in a header, in bytes.
 const MAX_ID_BYTES: usize = 256;
 
-/// The request's id, empty if it gives none.
+/// Returns the request's id, empty if it has none.
 fn id(headers: &HeaderMap) -> String {
     let given = headers.get("x-request-id").and_then(|id| id.to_str().ok());
     given.filter(|id| id.len() <= MAX_ID_BYTES).unwrap_or_default().to_owned()
 }
 
-/// An answer of tensors without a body, which is sent as V2 has it.
+/// Encodes a response of tensors in V2's form.
 async fn with_tensors(
     context: &Context,
     model: &Arc<Model>,
     (plan, response): (ResponsePlan, InferResponse),
-    told: &ResponseHead,
+    head: &ResponseHead,
 ) -> Result<Response<Body>> {
     let mut answer = infer::in_json(context, model, plan, response).await?;
-    response_head::apply(&context.app, model, told, &mut answer)?;
+    response_head::apply(&context.app, model, head, &mut answer)?;
     Ok(answer)
 }
 
-/// The pieces of an answer as they come. The first decides on the status and the headers; an error before it has its
-/// own status, as anywhere else.
+/// Streams a response. The first chunk sets the status and the headers; an error before it sets its
+/// own status.
 async fn stream(app: &App, mut responses: Responses, is_head: bool) -> Result<Response<Body>> {
     let Some(first) = responses.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
-    let told = first.response.head.unwrap_or_default();
-    responses.set_status(told.status);
+    let head = first.response.head.unwrap_or_default();
+    responses.set_status(head.status);
     let answer =
-        response_head::to_response(app, responses.model(), &told).inspect_err(|error| responses.fail(error))?;
+        response_head::to_response(app, responses.model(), &head).inspect_err(|error| responses.fail(error))?;
     if first.last {
         responses.leave();
         return Ok(answer);
     }
-    let (mut head, mut body) = answer.into_parts();
+    let (mut parts, mut body) = answer.into_parts();
     if is_head {
         responses.leave();
-        return Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(ChunkedBody::none()))));
+        return Ok(Response::from_parts(parts, Body::Streamed(axum::body::Body::new(ChunkedBody::none()))));
     }
-    let begun = body.take_chunks().unwrap_or_default();
-    // What a proxy must not hold back.
-    head.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
-    let body = ChunkedBody::new(responses, begun.into_iter().next());
-    Ok(Response::from_parts(head, Body::Streamed(axum::body::Body::new(body))))
+    let first_chunk = body.take_chunks().unwrap_or_default();
+    // Proxies shall forward each chunk at once.
+    parts.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+    let body = ChunkedBody::new(responses, first_chunk.into_iter().next());
+    Ok(Response::from_parts(parts, Body::Streamed(axum::body::Body::new(body))))
 }
 
-/// The status that the log shows of a stream's outcome.
+/// Returns the logged status of a stream's outcome.
 fn status(app: &App, error: Option<&Error>) -> i32 {
     let refused = |error: &Error| wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable);
     error.map_or(StatusCode::OK.as_u16(), refused).into()

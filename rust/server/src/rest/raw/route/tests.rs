@@ -12,7 +12,7 @@ use std::{sync::Arc, thread};
 
 type Handler = fn(&HttpRequest) -> Result<ResponseHead>;
 
-/// A server of one open model, whose handler takes HTTP requests.
+/// Creates a server with one raw-request model, whose handler takes HTTP requests.
 struct Served {
     server: InProcess,
     registry: Arc<Registry>,
@@ -24,7 +24,7 @@ fn told(status: u16, body: String) -> ResponseHead {
     ResponseHead { status, body: Some(body.into()), ..ResponseHead::default() }
 }
 
-/// What came, as text.
+/// Formats the received request.
 fn shown(http: &HttpRequest) -> Result<ResponseHead> {
     let HttpRequest { route, method, path, query, path_params, body, .. } = http;
     Ok(told(200, format!("{route}|{method}|{path}|{query}|{path_params:?}|{}", String::from_utf8_lossy(body))))
@@ -42,7 +42,7 @@ fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
     Served { server, registry, model, metrics }
 }
 
-/// Has a model answer with a handler.
+/// Runs a handler for a model.
 fn start(registry: &Registry, model: &Arc<Model>, handler: Handler) {
     registry.insert(Arc::clone(model)).unwrap();
     model.set_readiness(Readiness::Ready);
@@ -112,7 +112,7 @@ fn other_methods_are_refused_and_those_that_there_are_named() {
     };
     assert_eq!(refused("DELETE /a"), (405, "GET, HEAD, POST".to_owned()));
     assert_eq!(refused("DELETE /v2/health/live"), (405, "GET, HEAD, PUT".to_owned()));
-    // What is built in stays there for its own methods.
+    // Built-in routes keep their own methods.
     assert_eq!(served.text("GET /v2/health/live", "").1, r#"{"live":true}"#);
     assert_eq!(served.text("GET /", "").0, 200);
     assert!(served.text("POST /", "").1.starts_with("POST /|"));
@@ -126,7 +126,7 @@ fn a_route_goes_before_a_built_in_one() {
     assert!(served.text("GET /metrics", "").1.starts_with("GET /metrics|"));
     assert!(served.text("POST /v1/models/m%3Apredict", "").1.starts_with("POST /v1/models/m:predict|"));
     assert!(served.text("POST /v2/models/m/generate", "").1.starts_with("POST /{all...}|"));
-    // A pattern takes no inference.
+    // A pattern does not match inference paths.
     assert!(!served.text("POST /v2/models/m/infer", "{}").1.contains('|'));
 }
 
@@ -145,7 +145,7 @@ fn a_route_of_the_whole_path_takes_inference() {
         (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
     };
     assert!(asked("content-type", "application/x-npy").1.contains('|'));
-    // Raw tensors are the server's to read, and it has no such model.
+    // The server decodes raw tensors, and it has no such model.
     let expected = r#"{"error":"unknown model 'my model'"}"#;
     assert_eq!(asked("inference-header-content-length", "2"), (404, expected.to_owned()));
 }
