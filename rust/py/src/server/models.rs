@@ -132,7 +132,7 @@ impl RepositoryCommand {
 
     fn respond(&self, result: Result<(), Error>) {
         if let Some(command) = self.0.lock().unwrap_or_else(PoisonError::into_inner).take() {
-            command.answer(result);
+            command.complete(result);
         }
     }
 }

@@ -60,9 +60,9 @@ impl Body {
     }
 
     /// Attaches the reserved memory of a complete body; a streamed one reserves its own.
-    pub(crate) fn with_memory(mut self, answer: Option<ResponseMemory>) -> Self {
-        if let (Self::Chunks { held, .. }, Some(answer)) = (&mut self, answer) {
-            *held = Some(Arc::new(answer));
+    pub(crate) fn with_memory(mut self, memory: Option<ResponseMemory>) -> Self {
+        if let (Self::Chunks { held, .. }, Some(memory)) = (&mut self, memory) {
+            *held = Some(Arc::new(memory));
         }
         self
     }

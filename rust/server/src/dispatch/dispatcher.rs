@@ -152,7 +152,7 @@ impl Dispatcher {
         if let Err(error) = checked {
             return grpc::refusal(app, &error);
         }
-        match grpc::answer(&self.context, request).await {
+        match grpc::call(&self.context, request).await {
             Ok(response) => response,
             Err(request) => routed(router, request).await,
         }

@@ -56,7 +56,7 @@ fn category(path: &str) -> Category {
 }
 
 /// Answers a call of a known service; returns a request of another service.
-pub(crate) async fn answer<B: RequestBody>(
+pub(crate) async fn call<B: RequestBody>(
     context: &Context,
     request: Request<B>,
 ) -> std::result::Result<Response<Body>, Request<B>> {
@@ -75,16 +75,16 @@ async fn other<B: RequestBody>(context: &Context, request: Request<B>) -> Respon
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if path.strip_prefix(INFERENCE) == Some("ModelStreamInfer") {
-        return stream::answer(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));
+        return stream::call(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));
     }
     let call = unary::Call { context, headers: &head.headers, body };
-    let answer = match (path.strip_prefix(INFERENCE), path.strip_prefix(HEALTH)) {
-        (Some(name), _) => unary::answer(name, call).await,
+    let response = match (path.strip_prefix(INFERENCE), path.strip_prefix(HEALTH)) {
+        (Some(name), _) => unary::call(name, call).await,
         (_, Some(name)) => unary::health(name, call).await,
         _ => None,
     };
     let unknown = || Err(Error::new(Kind::MethodNotAllowed, "the service has no such call"));
-    answer.unwrap_or_else(unknown).unwrap_or_else(|error| {
+    response.unwrap_or_else(unknown).unwrap_or_else(|error| {
         context.app.metrics.refused.inc();
         refusal(&context.app, &error)
     })

@@ -22,7 +22,7 @@ fn health(app: &App, service: &str) -> Option<ServingStatus> {
     Some(if ready { ServingStatus::Serving } else { ServingStatus::NotServing })
 }
 
-fn answer(status: ServingStatus) -> HealthCheckResponse {
+fn response(status: ServingStatus) -> HealthCheckResponse {
     HealthCheckResponse { status: status.into() }
 }
 
@@ -33,7 +33,7 @@ fn answer(status: ServingStatus) -> HealthCheckResponse {
 pub(super) fn check(app: &App, request: &HealthCheckRequest) -> Result<HealthCheckResponse> {
     let service = &request.service;
     let status = health(app, service);
-    status.map(answer).ok_or_else(|| Error::new(Kind::NotFound, format!("unknown service '{service}'")))
+    status.map(response).ok_or_else(|| Error::new(Kind::NotFound, format!("unknown service '{service}'")))
 }
 
 /// `Watch`: the health now and at each change. An unknown service has a status too, and stays watched. A slow
@@ -48,7 +48,7 @@ pub(super) fn watch(
             changes.mark_unchanged();
             let status = health(&app, &service).unwrap_or(ServingStatus::ServiceUnknown);
             if sent != Some(status) {
-                return Some((Ok((answer(status), None)), (app, service, changes, Some(status))));
+                return Some((Ok((response(status), None)), (app, service, changes, Some(status))));
             }
             changes.changed().await.ok()?;
         }
@@ -59,6 +59,6 @@ pub(super) fn watch(
 pub(super) fn list(app: &App) -> HealthListResponse {
     let models = app.registry.all();
     let names = SERVICES.into_iter().chain(models.iter().map(|model| &*model.spec().name));
-    let statuses = names.filter_map(|name| Some((name.to_owned(), answer(health(app, name)?)))).collect();
+    let statuses = names.filter_map(|name| Some((name.to_owned(), response(health(app, name)?)))).collect();
     HealthListResponse { statuses }
 }

@@ -27,11 +27,11 @@ pub(super) async fn infer<B: RequestBody>(context: &Context, request: Request<B>
         Ok((guard, envelope.ok_or_else(|| Error::invalid("the call carries no message"))?))
     };
     let mut labels = RequestLabels::default();
-    let answer = match received.await {
-        Ok((guard, envelope)) => answer(context, (&telemetry, headers), envelope, guard, &mut labels).await,
+    let result = match received.await {
+        Ok((guard, envelope)) => compute_response(context, (&telemetry, headers), envelope, guard, &mut labels).await,
         Err(error) => Err(error),
     };
-    answer.unwrap_or_else(|error| {
+    result.unwrap_or_else(|error| {
         telemetry.failed(labels.model.as_deref(), &labels.id, status::code_of(&context.app, &error), &error);
         refusal(&context.app, &error)
     })
@@ -79,7 +79,7 @@ pub(super) fn check_head(model: &Model, response: &InferResponse) -> Result<()> 
 }
 
 /// Computes and encodes the response to a received message.
-async fn answer(
+async fn compute_response(
     context: &Context,
     (telemetry, headers): (&RequestTelemetry<'_>, &HeaderMap),
     envelope: Envelope,
@@ -117,8 +117,8 @@ async fn answer(
     if app.config.timing_headers {
         timing_headers(&mut metadata, response.timings);
     }
-    let answer = respond::unary(respond::answer_coding(context, headers), frame, metadata).await?;
-    let held = ResponseMemory::of(app, answer.body().bytes())?;
+    let http_response = respond::unary(respond::response_coding(context, headers), frame, metadata).await?;
+    let held = ResponseMemory::of(app, http_response.body().bytes())?;
     telemetry.succeeded(model, &plan.id, 0, response.timings);
-    Ok(answer.map(|body| body.with_memory(held)))
+    Ok(http_response.map(|body| body.with_memory(held)))
 }

@@ -20,5 +20,5 @@ mod stream_reply;
 mod stream_shared_memory;
 mod unary;
 
-pub(crate) use dispatch::{answer, check_access, is_grpc, refusal};
+pub(crate) use dispatch::{call, check_access, is_grpc, refusal};
 pub(crate) use reflection::router;

@@ -27,7 +27,7 @@ use std::{
 };
 
 /// Returns the coding of a call's responses: the server's, if the client accepts it.
-pub(super) fn answer_coding(context: &Context, headers: &HeaderMap) -> Option<Coding> {
+pub(super) fn response_coding(context: &Context, headers: &HeaderMap) -> Option<Coding> {
     let compression = context.app.config.grpc_compression?;
     let mut lists = headers.get_all("grpc-accept-encoding").iter().filter_map(|list| list.to_str().ok());
     lists.any(|list| list.split(',').any(|name| name.trim() == compression.name())).then(|| compression.coding())

@@ -8,7 +8,7 @@ use penstock_wire::{
 };
 
 /// Returns the statistics of a version, of all versions of a model, or without a name of all models.
-pub(super) fn answer(app: &App, request: &ModelStatisticsRequest) -> Result<ModelStatisticsResponse> {
+pub(super) fn select(app: &App, request: &ModelStatisticsRequest) -> Result<ModelStatisticsResponse> {
     let version = Some(&*request.version).filter(|version| !version.is_empty());
     let models = match (&*request.name, version) {
         ("", None) => Ok(app.registry.all()),

@@ -36,8 +36,8 @@ const MAX_CONCURRENT: usize = 1024;
 ///
 /// # Errors
 /// `Unsupported` for messages of an unknown coding.
-pub(super) fn answer<B: RequestBody>(context: &Context, headers: HeaderMap, body: B) -> Result<Response<Body>> {
-    let coding = respond::answer_coding(context, &headers);
+pub(super) fn call<B: RequestBody>(context: &Context, headers: HeaderMap, body: B) -> Result<Response<Body>> {
+    let coding = respond::response_coding(context, &headers);
     let frames = Frames::new(body, &headers, &context.app.config.limits)?;
     Ok(respond::stream(&context.app, coding, StreamCall::new(context, headers, frames)))
 }
@@ -104,7 +104,7 @@ impl StreamCall {
             }
             Ok(mut responses) => self.in_order.push_back(Box::pin(async move {
                 match responses.next().await {
-                    Some(Ok(chunk)) => echo.answer(&mut responses, chunk.response, true),
+                    Some(Ok(chunk)) => echo.reply(&mut responses, chunk.response, true),
                     Some(Err(error)) => echo.error(error),
                     None => echo.error(Error::new(Kind::Internal, "a request was not answered")),
                 }
@@ -117,7 +117,7 @@ impl StreamCall {
         if request.model.spec().streams {
             self.streams.push(Box::pin(request.responses(context, echo)));
         } else {
-            self.in_order.push_back(Box::pin(request.answer(context, echo)));
+            self.in_order.push_back(Box::pin(request.reply(context, echo)));
         }
     }
 }
@@ -162,7 +162,7 @@ impl Stream for ModelReplies {
         let reply = match ready!(responses.poll_next(cx)) {
             Some(Ok(chunk)) => {
                 let last = chunk.last;
-                let reply = known.answer(responses, chunk.response, last);
+                let reply = known.reply(responses, chunk.response, last);
                 if last || reply.is_error() {
                     *echo = None;
                 }

@@ -55,7 +55,7 @@ impl RequestEcho {
         }
     }
 
-    pub(super) fn answer(&self, responses: &mut Responses, mut response: InferResponse, last: bool) -> StreamReply {
+    pub(super) fn reply(&self, responses: &mut Responses, mut response: InferResponse, last: bool) -> StreamReply {
         response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
         let checked = check_head(responses.model(), &response);
         match checked.and_then(|()| wire::response(responses.model().spec(), &responses.plan, &response)) {
@@ -70,7 +70,7 @@ impl RequestEcho {
     fn counted(&self, responses: &mut Responses, response: pb::ModelInferResponse) -> StreamReply {
         let bytes = response.raw_output_contents.iter().map(Bytes::len).sum();
         match ResponseMemory::of(responses.app(), bytes) {
-            Ok(held) => StreamReply { held, ..reply(response) },
+            Ok(held) => StreamReply { held, ..message(response) },
             Err(error) => {
                 responses.fail(&error);
                 self.error(error)
@@ -91,7 +91,7 @@ impl RequestEcho {
             InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), head: None };
         let plan = ResponsePlan { id: self.id.clone(), outputs: Some(Default::default()), ..ResponsePlan::default() };
         // Without outputs it cannot fail.
-        reply(wire::response(spec, &plan, &response).unwrap_or_default())
+        message(wire::response(spec, &plan, &response).unwrap_or_default())
     }
 
     pub(super) fn error(&self, error: Error) -> StreamReply {
@@ -109,7 +109,7 @@ impl RequestEcho {
     }
 }
 
-fn reply(response: pb::ModelInferResponse) -> StreamReply {
+fn message(response: pb::ModelInferResponse) -> StreamReply {
     let message = pb::ModelStreamInferResponse { error_message: String::new(), infer_response: Some(response) };
     StreamReply { message, error: None, held: None }
 }

@@ -41,7 +41,7 @@ impl ModelRequest {
     }
 
     /// Returns the response of a model with one response.
-    pub(super) async fn answer(self, context: Context, echo: RequestEcho) -> StreamReply {
+    pub(super) async fn reply(self, context: Context, echo: RequestEcho) -> StreamReply {
         let (mut responses, outputs) = match self.fetch(&context).await {
             Ok(started) => started,
             Err(error) => return echo.error(error),
@@ -95,7 +95,7 @@ async fn written(
 ) -> StreamReply {
     let spec = Arc::clone(responses.model().spec());
     match outputs.write(&spec, response).await {
-        Ok(response) => echo.answer(responses, response, last),
+        Ok(response) => echo.reply(responses, response, last),
         Err(error) => {
             responses.fail(&error);
             echo.error(error)

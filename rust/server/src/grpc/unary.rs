@@ -46,81 +46,81 @@ impl<B: RequestBody> Call<'_, B> {
         Ok((offload::run(held.bytes(), decode).await?, held))
     }
 
-    async fn answer<Q: Message + Default + 'static, A: Message>(
+    async fn respond<Q: Message + Default + 'static, A: Message>(
         self,
         handler: impl FnOnce(Q) -> Result<A>,
     ) -> Result<Response<Body>> {
-        self.answer_later(SMALL_MESSAGE_BYTES, |message| ready(handler(message))).await
+        self.respond_async(SMALL_MESSAGE_BYTES, |message| ready(handler(message))).await
     }
 
-    async fn answer_later<Q: Message + Default + 'static, A: Message, F: Future<Output = Result<A>>>(
+    async fn respond_async<Q: Message + Default + 'static, A: Message, F: Future<Output = Result<A>>>(
         self,
         most: usize,
         handler: impl FnOnce(Q) -> F,
     ) -> Result<Response<Body>> {
-        let coding = respond::answer_coding(self.context, self.headers);
+        let coding = respond::response_coding(self.context, self.headers);
         let (message, _held) = self.read(most).await?;
-        let answer = handler(message).await?;
-        respond::unary(coding, BodyChunks::from_iter([respond::framed(&answer)?]), HeaderMap::with_capacity(3)).await
+        let response = handler(message).await?;
+        respond::unary(coding, BodyChunks::from_iter([respond::framed(&response)?]), HeaderMap::with_capacity(3)).await
     }
 }
 
 /// Answers the call of a name; `None` if there is no such call.
-pub(super) async fn answer<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
+pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
     let context = call.context;
     let app = &context.app;
     Some(match name {
-        "ServerLive" => call.answer(|_: pb::ServerLiveRequest| Ok(pb::ServerLiveResponse { live: true })).await,
+        "ServerLive" => call.respond(|_: pb::ServerLiveRequest| Ok(pb::ServerLiveResponse { live: true })).await,
         "ServerReady" => {
             let ready = app.phase() == Phase::Ready;
-            call.answer(|_: pb::ServerReadyRequest| Ok(pb::ServerReadyResponse { ready })).await
+            call.respond(|_: pb::ServerReadyRequest| Ok(pb::ServerReadyResponse { ready })).await
         }
-        "ModelReady" => call.answer(|message| Ok(model_ready(context, &message))).await,
+        "ModelReady" => call.respond(|message| Ok(model_ready(context, &message))).await,
         "ServerMetadata" => {
             let Config { server_name, server_version, .. } = &app.config;
             let metadata =
                 |_: pb::ServerMetadataRequest| Ok(metadata::server(server_name, server_version, &context.extensions()));
-            call.answer(metadata).await
+            call.respond(metadata).await
         }
-        "ModelMetadata" => call.answer(|message| model_metadata(context, &message)).await,
+        "ModelMetadata" => call.respond(|message| model_metadata(context, &message)).await,
         "ModelConfig" => {
             let shown = |message: pb::ModelConfigRequest| {
                 let model = find(context, &message.name, &message.version)?;
                 Ok(pb::ModelConfigResponse { config: Some(config(model.spec())) })
             };
-            call.answer(shown).await
+            call.respond(shown).await
         }
-        "ModelStatistics" => call.answer(|message| statistics::answer(app, &message)).await,
-        "RepositoryIndex" => call.answer(|message| repository::index(context, &message)).await,
+        "ModelStatistics" => call.respond(|message| statistics::select(app, &message)).await,
+        "RepositoryIndex" => call.respond(|message| repository::index(context, &message)).await,
         // It may hold a model's files.
         "RepositoryModelLoad" => {
-            call.answer_later(app.config.limits.body_bytes, |message| repository::load(context, message)).await
+            call.respond_async(app.config.limits.body_bytes, |message| repository::load(context, message)).await
         }
         "RepositoryModelUnload" => {
-            call.answer_later(SMALL_MESSAGE_BYTES, |message| repository::unload(context, message)).await
+            call.respond_async(SMALL_MESSAGE_BYTES, |message| repository::unload(context, message)).await
         }
-        "SystemSharedMemoryStatus" => call.answer(|message| shared_memory::status(context, &message)).await,
-        "SystemSharedMemoryRegister" => call.answer(|message| shared_memory::register(context, message)).await,
-        "SystemSharedMemoryUnregister" => call.answer(|message| shared_memory::unregister(context, &message)).await,
-        "CudaSharedMemoryStatus" => call.answer(|message| shared_memory::cuda_status(&message)).await,
+        "SystemSharedMemoryStatus" => call.respond(|message| shared_memory::status(context, &message)).await,
+        "SystemSharedMemoryRegister" => call.respond(|message| shared_memory::register(context, message)).await,
+        "SystemSharedMemoryUnregister" => call.respond(|message| shared_memory::unregister(context, &message)).await,
+        "CudaSharedMemoryStatus" => call.respond(|message| shared_memory::cuda_status(&message)).await,
         "CudaSharedMemoryRegister" => {
-            call.answer(|_: pb::CudaSharedMemoryRegisterRequest| shared_memory::cuda_register()).await
+            call.respond(|_: pb::CudaSharedMemoryRegisterRequest| shared_memory::cuda_register()).await
         }
         "CudaSharedMemoryUnregister" => {
-            call.answer(|_: pb::CudaSharedMemoryUnregisterRequest| shared_memory::cuda_unregister()).await
+            call.respond(|_: pb::CudaSharedMemoryUnregisterRequest| shared_memory::cuda_unregister()).await
         }
-        "TraceSetting" => call.answer(|message| settings::trace(app, &message)).await,
-        "LogSettings" => call.answer(|message| settings::logging(app, message)).await,
+        "TraceSetting" => call.respond(|message| settings::trace(app, &message)).await,
+        "LogSettings" => call.respond(|message| settings::logging(app, message)).await,
         _ => return None,
     })
 }
 
 /// Answers the call of a name of the health service.
 pub(super) async fn health<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
-    let (context, coding) = (call.context, respond::answer_coding(call.context, call.headers));
+    let (context, coding) = (call.context, respond::response_coding(call.context, call.headers));
     Some(match name {
-        "Check" => call.answer(|message| health::check(&context.app, &message)).await,
-        "List" => call.answer(|_: health_pb::HealthListRequest| Ok(health::list(&context.app))).await,
+        "Check" => call.respond(|message| health::check(&context.app, &message)).await,
+        "List" => call.respond(|_: health_pb::HealthListRequest| Ok(health::list(&context.app))).await,
         "Watch" => call.read(SMALL_MESSAGE_BYTES).await.map(|(message, _): (health_pb::HealthCheckRequest, _)| {
             respond::stream(&context.app, coding, health::watch(&context.app, message.service))
         }),

@@ -35,7 +35,7 @@ pub(crate) fn compute<'a>(
     }
     let (submission, mut plan) = submit(context, model, decoded, deadline, headers);
     Either::Right(async move {
-        let mut response = submission?.answer().await?;
+        let mut response = submission?.wait().await?;
         rename(&mut plan, &mut response);
         if classify::is_requested(&plan) {
             Box::pin(classified(model, plan, response)).await
@@ -55,7 +55,7 @@ async fn compute_shared(
 ) -> Computed {
     let (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
     let (submission, mut plan) = submit(context, model, decoded, deadline, headers);
-    let mut response = submission?.answer().await?;
+    let mut response = submission?.wait().await?;
     rename(&mut plan, &mut response);
     if !outputs.is_empty() {
         response = outputs.write(model.spec(), response).await?;
@@ -101,18 +101,18 @@ fn submit<'a>(
 }
 
 impl Submission<'_> {
-    async fn answer(mut self) -> Result<InferResponse> {
+    async fn wait(mut self) -> Result<InferResponse> {
         match (self.deadline, self.limit) {
             (None, None) => (&mut self.response).await,
-            _ => Box::pin(self.answer_in_time()).await,
+            _ => Box::pin(self.wait_until_deadline()).await,
         }
     }
 
-    async fn answer_in_time(&mut self) -> Result<InferResponse> {
+    async fn wait_until_deadline(&mut self) -> Result<InferResponse> {
         let Self { model, ref mut response, deadline, limit, .. } = *self;
-        let answer = within_queue(model, limit, response);
-        let Some(deadline) = deadline else { return answer.await };
-        tokio::time::timeout_at(deadline.into(), answer).await.unwrap_or_else(|_| {
+        let response = within_queue(model, limit, response);
+        let Some(deadline) = deadline else { return response.await };
+        tokio::time::timeout_at(deadline.into(), response).await.unwrap_or_else(|_| {
             let text = format!("model '{}' did not answer within the deadline", model.spec().name);
             Err(Error::new(Kind::Timeout, text))
         })
@@ -148,14 +148,14 @@ fn rename(plan: &mut ResponsePlan, response: &mut InferResponse) {
 async fn within_queue(
     model: &Model,
     limit: Option<Duration>,
-    answer: &mut ResponseFuture<'_>,
+    response: &mut ResponseFuture<'_>,
 ) -> Result<InferResponse> {
-    let Some(limit) = limit else { return answer.await };
-    match tokio::time::timeout(limit + EXPIRY_SLACK, &mut *answer).await {
-        Ok(answer) => answer,
+    let Some(limit) = limit else { return response.await };
+    match tokio::time::timeout(limit + EXPIRY_SLACK, &mut *response).await {
+        Ok(outcome) => outcome,
         Err(_) => {
             model.queue().reject_overdue();
-            answer.await
+            response.await
         }
     }
 }

@@ -30,17 +30,17 @@ pub(crate) fn take(response: &mut InferResponse) -> Option<ResponseHead> {
 /// # Errors
 /// `Handler` for a status or header that HTTP does not allow.
 pub(crate) fn to_response(app: &App, model: &Model, head: &ResponseHead) -> Result<Response<Body>> {
-    let mut answer = Response::new(Body::empty());
-    set_head(app, model, head, &mut answer)?;
+    let mut response = Response::new(Body::empty());
+    set_head(app, model, head, &mut response)?;
     if let Some(body) = &head.body {
-        *answer.body_mut() = Body::from(body.clone());
-        answer.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/octet-stream"));
+        *response.body_mut() = Body::from(body.clone());
+        response.headers_mut().entry(CONTENT_TYPE).or_insert(HeaderValue::from_static("application/octet-stream"));
     }
     // Responses of these statuses have no body.
-    if [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&answer.status()) {
-        *answer.body_mut() = Body::empty();
+    if [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&response.status()) {
+        *response.body_mut() = Body::empty();
     }
-    Ok(answer)
+    Ok(response)
 }
 
 /// Applies the head's status and headers. Headers that the response has already stay: they describe the server's
@@ -48,21 +48,21 @@ pub(crate) fn to_response(app: &App, model: &Model, head: &ResponseHead) -> Resu
 ///
 /// # Errors
 /// `Handler` for a status or header that HTTP does not allow.
-pub(crate) fn apply(app: &App, model: &Model, head: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
+pub(crate) fn apply(app: &App, model: &Model, head: &ResponseHead, response: &mut Response<Body>) -> Result<()> {
     if head.body.is_some() || *head == ResponseHead::default() {
         return Ok(());
     }
-    let previous = answer.headers().clone();
-    set_head(app, model, head, answer)?;
-    previous.keys().for_each(|name| drop(answer.headers_mut().remove(name)));
-    answer.headers_mut().extend(previous);
+    let previous = response.headers().clone();
+    set_head(app, model, head, response)?;
+    previous.keys().for_each(|name| drop(response.headers_mut().remove(name)));
+    response.headers_mut().extend(previous);
     Ok(())
 }
 
-fn set_head(app: &App, model: &Model, head: &ResponseHead, answer: &mut Response<Body>) -> Result<()> {
+fn set_head(app: &App, model: &Model, head: &ResponseHead, response: &mut Response<Body>) -> Result<()> {
     let outcome = status(model, head.status).and_then(|status| {
-        *answer.status_mut() = status;
-        put(model, head, answer.headers_mut(), is_hop_by_hop)
+        *response.status_mut() = status;
+        put(model, head, response.headers_mut(), is_hop_by_hop)
     });
     logged(app, outcome)
 }

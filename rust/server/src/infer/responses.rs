@@ -91,10 +91,10 @@ impl Responses {
     pub(crate) fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<ResponseChunk>>> {
         let next = match &mut self.source {
             Source::Ended => return Poll::Ready(None),
-            Source::Once(answer) => answer
+            Source::Once(once) => once
                 .as_mut()
                 .poll(cx)
-                .map(|answer| Some(answer.map(|response| ResponseChunk { response, last: true }))),
+                .map(|outcome| Some(outcome.map(|response| ResponseChunk { response, last: true }))),
             Source::Many(pieces) => pieces.poll_next(cx),
         };
         let next = match next {
@@ -110,7 +110,7 @@ impl Responses {
         let next = next.map(|next| next.and_then(|chunk| self.classified(chunk)));
         match &next {
             Some(Ok(chunk)) => {
-                self.record.answered(chunk.response.timings, chunk.last);
+                self.record.responded(chunk.response.timings, chunk.last);
                 if chunk.last {
                     self.source = Source::Ended;
                 }

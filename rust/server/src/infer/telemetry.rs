@@ -200,7 +200,7 @@ impl StreamTelemetry {
     }
 
     /// Records a response.
-    pub(crate) fn answered(&mut self, timings: Timings, last: bool) {
+    pub(crate) fn responded(&mut self, timings: Timings, last: bool) {
         self.timings = timings;
         self.complete |= last;
     }

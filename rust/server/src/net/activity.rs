@@ -28,7 +28,7 @@ pub(crate) struct Activity {
     under_way: AtomicU32,
     /// Streamed responses. Their pauses are the handler's.
     streams: AtomicU32,
-    answered: AtomicBool,
+    responded: AtomicBool,
     /// The socket does not accept the rest of a response.
     blocked: AtomicBool,
     /// The socket has accepted bytes since the last check.
@@ -64,7 +64,7 @@ impl Activity {
     /// Reports whether it can be closed between requests. An HTTP/1 connection cannot before its first response:
     /// its client could not tell that the request was not processed.
     pub(crate) fn may_be_closed(&self) -> bool {
-        self.answered.load(Ordering::Relaxed) || self.http2.load(Ordering::Relaxed)
+        self.responded.load(Ordering::Relaxed) || self.http2.load(Ordering::Relaxed)
     }
 
     /// Counts a chunked HTTP/1.1 request, and reports whether it had a `Content-Length` too.
@@ -143,7 +143,7 @@ impl Timeouts {
         let (http2, blocked) = (activity.http2.load(Ordering::Relaxed), activity.blocked.load(Ordering::Relaxed));
         let unread = activity.unread.load(Ordering::Relaxed) > 0;
         let computing = activity.under_way.load(Ordering::Relaxed) > 0;
-        let answering = computing || activity.streams.load(Ordering::Relaxed) > 0;
+        let is_responding = computing || activity.streams.load(Ordering::Relaxed) > 0;
         if wrote || !blocked {
             self.blocked = now;
         }
@@ -153,11 +153,11 @@ impl Timeouts {
         }
         let head = activity.head.load(Ordering::Relaxed);
         // While an HTTP/1.1 response is pending, or a socket is full, received bytes may stay unread.
-        if head != self.head.0 || blocked || (answering && !http2) {
+        if head != self.head.0 || blocked || (is_responding && !http2) {
             self.head = (head, now);
         }
         // HTTP/2 writes also when a client only pings.
-        if moved || answering || blocked || unread || (wrote && !http2) {
+        if moved || is_responding || blocked || unread || (wrote && !http2) {
             self.idle = now;
         }
         let over = |since: Instant, limit: Duration| now.duration_since(since) > limit;
@@ -174,7 +174,7 @@ pub(crate) struct ActiveRequest(Arc<Activity>);
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);
-        self.0.answered.store(true, Ordering::Relaxed);
+        self.0.responded.store(true, Ordering::Relaxed);
         // Idle time counts from the response, not from the request.
         self.0.moved.store(true, Ordering::Relaxed);
     }

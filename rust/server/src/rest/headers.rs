@@ -12,7 +12,7 @@ use penstock_wire::{
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
 
 /// Refuses a head that is over a limit, before any other check.
-#[expect(clippy::result_large_err, reason = "the error is the answer, made once for a refused request")]
+#[expect(clippy::result_large_err, reason = "the error is the response, built once for a refused request")]
 pub(crate) fn check_head(limits: &Limits, uri: &Uri, headers: &HeaderMap) -> std::result::Result<(), Response<Body>> {
     let refuse = |status, message: String| Err(json(status, body(&Error::new(Kind::TooLarge, message))));
     let length = uri.path_and_query().map_or(0, |path| path.as_str().len());

@@ -15,12 +15,12 @@ mod routes;
 pub(crate) use error::{broken, json, response as refusal};
 pub(crate) use headers::check_head;
 pub(crate) use inference::{
-    entry::answer as inference,
+    entry::respond as inference,
     infer::Inference,
-    platforms::{PlatformCall, Request as PlatformRequest, answer as platform},
+    platforms::{PlatformCall, Request as PlatformRequest, respond as platform},
 };
 pub(crate) use operation::{Operation, check_path};
 pub(crate) use raw::route::{
-    Request as RoutedRequest, allowing, answer as routed, find as find_route, find_infer as find_infer_route,
+    Request as RoutedRequest, allowing, find as find_route, find_infer as find_infer_route, respond as routed,
 };
 pub(crate) use router::{Endpoint, metrics_only};

@@ -103,7 +103,7 @@ pub struct PlatformRoutes {
 
 impl Config {
     /// Maps a kind to the kind of its response.
-    pub(crate) fn answered_as(&self, kind: Kind) -> Kind {
+    pub(crate) fn response_kind(&self, kind: Kind) -> Kind {
         if kind == Kind::Timeout && self.timeout_unavailable { Kind::Unavailable } else { kind }
     }
 }

@@ -59,7 +59,7 @@ pub struct Command {
 
 impl Command {
     /// Sends the outcome to the client.
-    pub fn answer(self, result: Result<()>) {
+    pub fn complete(self, result: Result<()>) {
         // A client that has left gets no outcome; the action stands.
         let _ = self.reply.send(result);
     }
@@ -71,7 +71,7 @@ impl Control {
     /// # Errors
     /// The outcome; `Overloaded` when too many commands wait, `Unavailable` when the server stops.
     pub async fn request(&self, model: String, action: Action) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
+        let (reply, outcome) = oneshot::channel();
         {
             let mut state = self.lock();
             if state.closed {
@@ -87,7 +87,7 @@ impl Control {
             state.waiting.push_back(Command { model, action, reply });
         }
         self.0.changed.notify_one();
-        answer.await.unwrap_or_else(|_| Err(stopping()))
+        outcome.await.unwrap_or_else(|_| Err(stopping()))
     }
 
     /// Blocks for the next command; returns `None` after `timeout`, or at once when closed.
@@ -139,8 +139,8 @@ mod tests {
         assert_eq!(taken.each_ref().map(|command| command.model.as_str()), ["a", "b"]);
         assert!(control.take(Duration::ZERO).is_none());
         let [a, b] = taken;
-        b.answer(Err(Error::invalid("no")));
-        a.answer(Ok(()));
+        b.complete(Err(Error::invalid("no")));
+        a.complete(Ok(()));
         assert!(first.await.unwrap().is_ok());
         assert_eq!(second.await.unwrap().unwrap_err().message(), "no");
     }

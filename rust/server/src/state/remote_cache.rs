@@ -96,8 +96,8 @@ impl RemoteCache {
         if self.is_pausing() {
             return None;
         }
-        let answer = async { command.query_async(&mut self.connection().await?).await };
-        match tokio::time::timeout(TIMEOUT, answer).await {
+        let response = async { command.query_async(&mut self.connection().await?).await };
+        match tokio::time::timeout(TIMEOUT, response).await {
             Ok(Ok(value)) => Some(value),
             Ok(Err(error)) => {
                 self.failed(error.code().unwrap_or_else(|| error.category()));

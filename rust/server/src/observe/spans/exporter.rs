@@ -181,7 +181,7 @@ impl<E: StdError> From<E> for Failed {
 }
 
 /// Bytes of a response that are read.
-const ANSWER: usize = 64 << 10;
+const MAX_RESPONSE_BYTES: usize = 64 << 10;
 
 async fn post(settings: &Tracing, message: Bytes) -> Result<(), Failed> {
     let stream = TcpStream::connect(&settings.authority).await?;
@@ -193,10 +193,10 @@ async fn post(settings: &Tracing, message: Bytes) -> Result<(), Failed> {
     }
     let request = request.body(Full::new(message))?;
     let exchange = async move {
-        let answer = sender.send_request(request).await?;
-        let status = answer.status();
+        let response = sender.send_request(request).await?;
+        let status = response.status();
         // Read to the end, so that the connection is not reset.
-        let _ = Limited::new(answer.into_body(), ANSWER).collect().await;
+        let _ = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await;
         Ok::<_, hyper::Error>(status)
     };
     let (status, _) = tokio::join!(exchange, connection);

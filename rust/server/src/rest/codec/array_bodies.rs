@@ -23,7 +23,7 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Formats {
     pub(crate) request: Option<Format>,
-    pub(crate) answer: Option<Format>,
+    pub(crate) response: Option<Format>,
 }
 
 impl Formats {
@@ -32,8 +32,8 @@ impl Formats {
         let request = text(headers, CONTENT_TYPE).and_then(Format::from_content_type);
         // The header overrides the content type.
         let request = request.filter(|_| !headers.contains_key(JSON_LENGTH));
-        let answer = text(headers, ACCEPT).and_then(Format::accepted);
-        Self { request, answer: answer.unwrap_or(request) }
+        let response = text(headers, ACCEPT).and_then(Format::accepted);
+        Self { request, response: response.unwrap_or(request) }
     }
 }
 
@@ -79,7 +79,7 @@ fn members(query: &str) -> Vec<(String, String)> {
 ///
 /// # Errors
 /// `InvalidInput` for values that the format cannot hold.
-pub(crate) async fn answer(
+pub(crate) async fn encode(
     format: Format,
     model: &Model,
     plan: ResponsePlan,
@@ -89,9 +89,9 @@ pub(crate) async fn answer(
     let spec = Arc::clone(model.spec());
     let (chunks, plan) =
         offload::run(size, move || Ok((bodies::encode(format, &spec, &plan, &response)?, plan))).await?;
-    let mut answer = Response::new(Body::new(chunks));
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
-    Ok((answer, plan))
+    let mut http_response = Response::new(Body::new(chunks));
+    http_response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    Ok((http_response, plan))
 }
 
 #[cfg(test)]
@@ -100,8 +100,8 @@ mod tests {
 
     fn formats(headers: &[(HeaderName, &'static str)]) -> (Option<Format>, Option<Format>) {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        let Formats { request, answer } = Formats::of(&headers);
-        (request, answer)
+        let Formats { request, response } = Formats::of(&headers);
+        (request, response)
     }
 
     #[test]

@@ -24,21 +24,21 @@ const COST: usize = 8;
 ///
 /// # Errors
 /// `Internal` if the compressor fails.
-pub(crate) async fn answer(
+pub(crate) async fn compress(
     config: &Config,
     request_headers: &HeaderMap,
-    answer: Response<Body>,
+    response: Response<Body>,
 ) -> Result<Response<Body>> {
-    let is_fit = answer.status().is_success() && !answer.headers().contains_key(CONTENT_ENCODING);
+    let is_fit = response.status().is_success() && !response.headers().contains_key(CONTENT_ENCODING);
     if !config.compress_answers || !is_fit {
-        return Ok(answer);
+        return Ok(response);
     }
     // Boxed: most servers have the setting off, and would move the future with every request.
-    Box::pin(compressed(request_headers, answer)).await
+    Box::pin(compressed(request_headers, response)).await
 }
 
-async fn compressed(request_headers: &HeaderMap, answer: Response<Body>) -> Result<Response<Body>> {
-    let (mut head, mut body) = answer.into_parts();
+async fn compressed(request_headers: &HeaderMap, response: Response<Body>) -> Result<Response<Body>> {
+    let (mut head, mut body) = response.into_parts();
     head.headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
     let size = body.size_hint().exact().and_then(|size| usize::try_from(size).ok()).unwrap_or(0);
     let coding = chosen(request_headers).filter(|_| size >= MIN_BYTES);

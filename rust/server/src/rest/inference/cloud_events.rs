@@ -53,18 +53,18 @@ impl Mode {
 }
 
 /// Answers an inference request that is an event.
-pub(crate) async fn answer<B: RequestBody>(
+pub(crate) async fn respond<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,
     (settings, mode): (&CloudEvents, Mode),
 ) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol);
-    let answered = match mode {
+    let result = match mode {
         Mode::Binary => binary(context, operation, request, settings).await,
         Mode::Structured => structured(context, operation, request, settings).await,
     };
-    answered.unwrap_or_else(|error| {
+    result.unwrap_or_else(|error| {
         let response = error::response(&context.app, &error);
         telemetry.failed(None, "", response.status().as_u16().into(), &error);
         response
@@ -83,7 +83,7 @@ async fn binary<B: RequestBody>(
     });
     let event = Event::binary(attributes)?;
     let model = request.path.model.clone().into_owned();
-    let mut response = protocols::answer(context, operation, request).await;
+    let mut response = protocols::respond(context, operation, request).await;
     if response.status() == StatusCode::OK {
         put(response.headers_mut(), &response_event(&event, settings, &model));
     }
@@ -112,12 +112,12 @@ async fn structured<B: RequestBody>(
     put(&mut headers, &event);
     let model = path.model.clone().into_owned();
     let request = Inference { path, query, headers: &headers, body: Full::new(data), protocol };
-    let (mut head, body) = protocols::answer(context, operation, request).await.into_parts();
+    let (mut head, body) = protocols::respond(context, operation, request).await.into_parts();
     if head.status != StatusCode::OK {
         return Ok(Response::from_parts(head, body));
     }
     let data =
-        body.collect().await.map_err(|_| Error::new(Kind::Internal, "an answer that cannot be read"))?.to_bytes();
+        body.collect().await.map_err(|_| Error::new(Kind::Internal, "the response body cannot be read"))?.to_bytes();
     let kind = head.headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or("application/json");
     let text = response_event(&event, settings, &model).write(kind, &data);
     head.headers.insert(CONTENT_TYPE, HeaderValue::from_static(STRUCTURED));

@@ -9,7 +9,7 @@ use crate::{
 use http::Response;
 
 /// Answers an inference request, as a CloudEvent if it is one and the setting is on.
-pub(crate) async fn answer<B: RequestBody>(
+pub(crate) async fn respond<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,
@@ -17,8 +17,8 @@ pub(crate) async fn answer<B: RequestBody>(
     let settings = context.app.config.cloud_events.as_ref();
     let event = settings.and_then(|settings| Some((settings, cloud_events::Mode::of(operation, request.headers)?)));
     match event {
-        None => protocols::answer(context, operation, request).await,
+        None => protocols::respond(context, operation, request).await,
         // Boxed: its future would move with every inference request.
-        Some(event) => Box::pin(cloud_events::answer(context, operation, request, event)).await,
+        Some(event) => Box::pin(cloud_events::respond(context, operation, request, event)).await,
     }
 }

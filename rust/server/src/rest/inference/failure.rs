@@ -23,7 +23,7 @@ impl Failure {
     }
 
     /// Builds the response, and records the failure.
-    pub(crate) fn answer(
+    pub(crate) fn respond(
         self,
         app: &App,
         telemetry: &RequestTelemetry<'_>,

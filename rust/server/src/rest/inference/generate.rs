@@ -35,13 +35,13 @@ pub(crate) async fn generate<B: RequestBody>(
 ) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut found = None;
-    match answer(context, mode, request, &telemetry, &mut found).await {
+    match compute_response(context, mode, request, &telemetry, &mut found).await {
         Ok(response) => response,
-        Err(failure) => failure.answer(&context.app, &telemetry, (found.as_deref(), "")),
+        Err(failure) => failure.respond(&context.app, &telemetry, (found.as_deref(), "")),
     }
 }
 
-async fn answer<B: RequestBody>(
+async fn compute_response<B: RequestBody>(
     context: &Context,
     mode: GenerateMode,
     request: Inference<'_, B>,
@@ -111,7 +111,7 @@ async fn alone(app: &App, mut responses: Responses, form: Form) -> Result<Respon
         ))
     };
     let first = match responses.next().await {
-        Some(answer) => answer?.response,
+        Some(response) => response?.response,
         None => return Err(wrong("none", responses.model())),
     };
     if let Some(second) = responses.next().await {
@@ -150,6 +150,6 @@ fn options(app: &App) -> EncodeOptions {
 /// Returns the logged status of a stream's outcome.
 fn status(app: &App, error: Option<&Error>) -> i32 {
     error.map_or(200, |error| {
-        wire::error::status(app.config.answered_as(error.kind()), app.config.overload_unavailable).into()
+        wire::error::status(app.config.response_kind(error.kind()), app.config.overload_unavailable).into()
     })
 }

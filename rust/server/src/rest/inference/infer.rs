@@ -33,7 +33,7 @@ pub(crate) struct Inference<'a, B> {
 pub(crate) async fn infer<B: RequestBody>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut labels = RequestLabels::default();
-    match answer(context, request, &telemetry, &mut labels).await {
+    match compute_response(context, request, &telemetry, &mut labels).await {
         Ok(response) => response,
         Err(error) => {
             let response = error::response(&context.app, &error);
@@ -43,7 +43,7 @@ pub(crate) async fn infer<B: RequestBody>(context: &Context, request: Inference<
     }
 }
 
-async fn answer<B: RequestBody>(
+async fn compute_response<B: RequestBody>(
     context: &Context,
     request: Inference<'_, B>,
     telemetry: &RequestTelemetry<'_>,
@@ -63,7 +63,7 @@ async fn answer<B: RequestBody>(
         }
     };
     guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
-    if let Some(format) = formats.answer.filter(|_| !model.spec().raw_requests) {
+    if let Some(format) = formats.response.filter(|_| !model.spec().raw_requests) {
         wire::bodies::check_response(format, model.spec(), &decoded.plan)?;
     }
     if app.log.logs_requests() {
@@ -79,7 +79,7 @@ async fn answer<B: RequestBody>(
     let timings = response.timings;
     let head = response_head::take(&mut response);
     let start = Instant::now();
-    let (mut answer, plan) = match formats.answer {
+    let (mut http_response, plan) = match formats.response {
         _ if let Some(head) = head.as_ref().filter(|head| head.body.is_some()) => {
             (response_head::to_response(app, &model, head)?, plan)
         }
@@ -87,14 +87,14 @@ async fn answer<B: RequestBody>(
             let (encoded, plan) = encode(context, &model, plan, response).await?;
             (respond(encoded)?, plan)
         }
-        Some(format) => Box::pin(bodies::answer(format, &model, plan, response)).await?,
+        Some(format) => Box::pin(bodies::encode(format, &model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    let held = ResponseMemory::of(app, answer.body().bytes())?;
+    let held = ResponseMemory::of(app, http_response.body().bytes())?;
     match head {
         None => telemetry.succeeded(&model, &plan.id, 200, timings),
         Some(head) => {
-            response_head::apply(app, &model, &head, &mut answer)?;
+            response_head::apply(app, &model, &head, &mut http_response)?;
             telemetry.completed(
                 &model,
                 (&plan.id, head.status.into()),
@@ -104,10 +104,10 @@ async fn answer<B: RequestBody>(
         }
     }
     if app.config.timing_headers {
-        timing_headers(answer.headers_mut(), timings);
+        timing_headers(http_response.headers_mut(), timings);
     }
-    let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| body.with_memory(held)))
+    let http_response = compress::compress(&app.config, headers, http_response).await?;
+    Ok(http_response.map(|body| body.with_memory(held)))
 }
 
 /// Encodes a response as JSON.
@@ -141,15 +141,16 @@ fn encode(
 }
 
 fn respond(encoded: Encoded) -> Result<Response<Body>> {
-    let mut answer = Response::new(Body::new(encoded.chunks));
-    let headers = answer.headers_mut();
+    let mut http_response = Response::new(Body::new(encoded.chunks));
+    let headers = http_response.headers_mut();
     match encoded.json_len {
         None => drop(headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"))),
         Some(length) => {
             headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-            let length = u64::try_from(length).map_err(|_| Error::new(Kind::Internal, "an answer without a length"))?;
+            let length =
+                u64::try_from(length).map_err(|_| Error::new(Kind::Internal, "a response without a length"))?;
             headers.insert("inference-header-content-length", HeaderValue::from(length));
         }
     }
-    Ok(answer)
+    Ok(http_response)
 }

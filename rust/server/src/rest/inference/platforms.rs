@@ -62,7 +62,7 @@ pub(crate) struct Request<'a, B> {
 }
 
 /// Answers a platform.
-pub(crate) async fn answer<B: RequestBody>(
+pub(crate) async fn respond<B: RequestBody>(
     context: &Context,
     platforms: &Platforms,
     call: PlatformCall,

@@ -14,7 +14,7 @@ use http::Response;
 
 /// Answers an inference request in its own protocol. The rarer ones are boxed: their futures would move with every
 /// request.
-pub(crate) async fn answer<B: RequestBody>(
+pub(crate) async fn respond<B: RequestBody>(
     context: &Context,
     operation: Operation,
     request: Inference<'_, B>,

@@ -90,22 +90,22 @@ async fn respond<B: RequestBody>(
             header_params::forward(pattern, headers, &mut decoded)?;
         }
         telemetry.decoded(&mut decoded);
-        let answer = compute(context, model, decoded, deadline, headers).await;
-        let (_, response) = answer.map_err(|error| if is_one { error } else { blamed(instance, error) })?;
+        let computed = compute(context, model, decoded, deadline, headers).await;
+        let (_, response) = computed.map_err(|error| if is_one { error } else { blamed(instance, error) })?;
         Ok::<_, Error>(response)
     });
     let responses = try_join_all(computed).await?;
     telemetry.computed();
     let timings = responses.first().map(|response| response.timings).unwrap_or_default();
     let encoded = encode(context, model, form, key(verb, form), responses).await?;
-    let mut answer = error::json(200, encoded);
-    let held = ResponseMemory::of(app, answer.body().bytes())?;
+    let mut http_response = error::json(200, encoded);
+    let held = ResponseMemory::of(app, http_response.body().bytes())?;
     telemetry.succeeded(model, "", 200, timings);
     if app.config.timing_headers {
-        timing_headers(answer.headers_mut(), timings);
+        timing_headers(http_response.headers_mut(), timings);
     }
-    let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| body.with_memory(held)))
+    let http_response = compress::compress(&app.config, headers, http_response).await?;
+    Ok(http_response.map(|body| body.with_memory(held)))
 }
 
 /// Names the instance in a client error of one among several.

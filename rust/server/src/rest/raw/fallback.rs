@@ -46,7 +46,7 @@ impl FallbackRequest {
     ) -> (Arc<Model>, Computed) {
         let RouteContext { context, headers, telemetry, .. } = route_context;
         if let Some(other) = self.marked(&context.app) {
-            let computed = self.answer(route_context, &other, None).await;
+            let computed = self.compute_by(route_context, &other, None).await;
             return (other, computed);
         }
         let after = self.fallback().and_then(|fallback| fallback.timeout);
@@ -55,12 +55,12 @@ impl FallbackRequest {
             Err(error) => return (self.first, Err(error)),
         };
         let Some(other) = self.other(&context.app).filter(|_| is_wanted(&own)) else { return (self.first, own) };
-        let computed = self.answer(route_context, &other, own.err()).await;
+        let computed = self.compute_by(route_context, &other, own.err()).await;
         (other, computed)
     }
 
     /// Computes the request by the fallback; `refused` is the error of the first model.
-    async fn answer(mut self, route_context: RouteContext<'_>, other: &Model, refused: Option<Error>) -> Computed {
+    async fn compute_by(mut self, route_context: RouteContext<'_>, other: &Model, refused: Option<Error>) -> Computed {
         let RouteContext { context, headers, telemetry, .. } = route_context;
         self.http.primary_error = refused;
         compute(context, other, decoded(route_context, self.http)?, telemetry.deadline(headers, None)?, headers).await

@@ -83,20 +83,20 @@ pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body
 }
 
 /// Answers one request.
-pub(crate) async fn answer<B: RequestBody>(
+pub(crate) async fn respond<B: RequestBody>(
     context: &Context,
     target: Target,
     request: Request<'_, B>,
 ) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let (model, id) = (Arc::clone(&target.model), id(request.headers));
-    match respond(context, target, request, &telemetry, &id).await {
+    match compute_response(context, target, request, &telemetry, &id).await {
         Ok(response) => response,
-        Err(failure) => failure.answer(&context.app, &telemetry, (Some(&*model), &*id)),
+        Err(failure) => failure.respond(&context.app, &telemetry, (Some(&*model), &*id)),
     }
 }
 
-async fn respond<B: RequestBody>(
+async fn compute_response<B: RequestBody>(
     context: &Context,
     target: Target,
     request: Request<'_, B>,
@@ -150,17 +150,17 @@ async fn respond<B: RequestBody>(
     let timings = response.timings;
     let head = response_head::take(&mut response).unwrap_or_default();
     let refused = response_head::to_error(&head);
-    let mut answer = match head.body.is_some() || response.outputs.is_empty() {
+    let mut http_response = match head.body.is_some() || response.outputs.is_empty() {
         true => response_head::to_response(app, &model, &head)?,
         false => Box::pin(with_tensors(context, &model, (plan, response), &head)).await?,
     };
-    let held = ResponseMemory::of(app, answer.body().bytes())?;
-    telemetry.completed(&model, (id, answer.status().as_u16().into()), timings, refused.as_ref());
+    let held = ResponseMemory::of(app, http_response.body().bytes())?;
+    telemetry.completed(&model, (id, http_response.status().as_u16().into()), timings, refused.as_ref());
     if app.config.timing_headers {
-        timing_headers(answer.headers_mut(), timings);
+        timing_headers(http_response.headers_mut(), timings);
     }
-    let answer = compress::answer(&app.config, headers, answer).await?;
-    Ok(answer.map(|body| body.with_memory(held)))
+    let http_response = compress::compress(&app.config, headers, http_response).await?;
+    Ok(http_response.map(|body| body.with_memory(held)))
 }
 
 /// Builds the request for the model: the HTTP request, without tensors.
@@ -217,9 +217,9 @@ async fn with_tensors(
     (plan, response): (ResponsePlan, InferResponse),
     head: &ResponseHead,
 ) -> Result<Response<Body>> {
-    let mut answer = infer::in_json(context, model, plan, response).await?;
-    response_head::apply(&context.app, model, head, &mut answer)?;
-    Ok(answer)
+    let mut http_response = infer::in_json(context, model, plan, response).await?;
+    response_head::apply(&context.app, model, head, &mut http_response)?;
+    Ok(http_response)
 }
 
 /// Streams a response. The first chunk sets the status and the headers; an error before it sets its
@@ -228,13 +228,13 @@ async fn stream(app: &App, mut responses: Responses, is_head: bool) -> Result<Re
     let Some(first) = responses.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
     let head = first.response.head.unwrap_or_default();
     responses.set_status(head.status);
-    let answer =
+    let http_response =
         response_head::to_response(app, responses.model(), &head).inspect_err(|error| responses.fail(error))?;
     if first.last {
         responses.leave();
-        return Ok(answer);
+        return Ok(http_response);
     }
-    let (mut parts, mut body) = answer.into_parts();
+    let (mut parts, mut body) = http_response.into_parts();
     if is_head {
         responses.leave();
         return Ok(Response::from_parts(parts, Body::Streamed(axum::body::Body::new(ChunkedBody::none()))));
@@ -248,7 +248,7 @@ async fn stream(app: &App, mut responses: Responses, is_head: bool) -> Result<Re
 
 /// Returns the logged status of a stream's outcome.
 fn status(app: &App, error: Option<&Error>) -> i32 {
-    let refused = |error: &Error| wire::status(app.config.answered_as(error.kind()), app.config.overload_unavailable);
+    let refused = |error: &Error| wire::status(app.config.response_kind(error.kind()), app.config.overload_unavailable);
     error.map_or(StatusCode::OK.as_u16(), refused).into()
 }
 
