@@ -5,14 +5,12 @@
 
 mod dispatch;
 mod frames;
+mod handlers;
 mod health;
 mod infer;
 mod reflection;
-mod repository;
 mod respond;
-mod settings;
 mod shared_memory;
-mod statistics;
 mod status;
 mod stream;
 mod stream_read;

@@ -1,6 +1,6 @@
 //! Calls of one message and one response, except `ModelInfer`.
 
-use super::{frames::Frames, health, repository, respond, settings, shared_memory, statistics};
+use super::{frames::Frames, handlers, health, respond, shared_memory};
 use crate::{
     body::{Body, RequestBody, offload},
     settings::Config,
@@ -90,14 +90,15 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
             };
             call.respond(shown).await
         }
-        "ModelStatistics" => call.respond(|message| statistics::select(app, &message)).await,
-        "RepositoryIndex" => call.respond(|message| repository::index(context, &message)).await,
+        "ModelStatistics" => call.respond(|message| handlers::statistics(app, &message)).await,
+        "RepositoryIndex" => call.respond(|message| handlers::repository_index(context, &message)).await,
         // It may hold a model's files.
         "RepositoryModelLoad" => {
-            call.respond_async(app.config.limits.body_bytes, |message| repository::load(context, message)).await
+            call.respond_async(app.config.limits.body_bytes, |message| handlers::repository_load(context, message))
+                .await
         }
         "RepositoryModelUnload" => {
-            call.respond_async(SMALL_MESSAGE_BYTES, |message| repository::unload(context, message)).await
+            call.respond_async(SMALL_MESSAGE_BYTES, |message| handlers::repository_unload(context, message)).await
         }
         "SystemSharedMemoryStatus" => call.respond(|message| shared_memory::status(context, &message)).await,
         "SystemSharedMemoryRegister" => call.respond(|message| shared_memory::register(context, message)).await,
@@ -109,8 +110,8 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
         "CudaSharedMemoryUnregister" => {
             call.respond(|_: pb::CudaSharedMemoryUnregisterRequest| shared_memory::cuda_unregister()).await
         }
-        "TraceSetting" => call.respond(|message| settings::trace(app, &message)).await,
-        "LogSettings" => call.respond(|message| settings::logging(app, message)).await,
+        "TraceSetting" => call.respond(|message| handlers::trace_setting(app, &message)).await,
+        "LogSettings" => call.respond(|message| handlers::log_settings(app, message)).await,
         _ => return None,
     })
 }

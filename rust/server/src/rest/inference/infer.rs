@@ -15,8 +15,8 @@ use crate::{
     state::{Context, ResponseMemory},
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
-use penstock_core::{Error, InferResponse, Kind, Model, Protocol, ResponsePlan, Result, footprint};
-use penstock_wire::rest::{self as wire, EncodeOptions, Encoded};
+use penstock_core::{Error, InferResponse, Kind, Model, Protocol, ResponseHead, ResponsePlan, Result, footprint};
+use penstock_wire::rest::{self as wire, EncodeOptions, Encoded, bodies::Format};
 use std::{sync::Arc, time::Instant};
 
 /// An inference request with a parsed path.
@@ -78,36 +78,43 @@ async fn compute_response<B: RequestBody>(
     telemetry.computed();
     let timings = response.timings;
     let head = response_head::take(&mut response);
-    let start = Instant::now();
-    let (mut http_response, plan) = match formats.response {
-        _ if let Some(head) = head.as_ref().filter(|head| head.body.is_some()) => {
-            (response_head::to_response(app, &model, head)?, plan)
-        }
-        None => {
-            let (encoded, plan) = encode(context, &model, plan, response).await?;
-            (respond(encoded)?, plan)
-        }
-        Some(format) => Box::pin(bodies::encode(format, &model, plan, response)).await?,
-    };
-    model.metrics().encode.observe(start.elapsed().as_secs_f64());
-    let held = ResponseMemory::of(app, http_response.body().bytes())?;
+    let (mut http_response, plan) =
+        encode_response(context, &model, formats.response, head.as_ref(), (plan, response)).await?;
+    let memory = ResponseMemory::of(app, http_response.body().bytes())?;
     match head {
         None => telemetry.succeeded(&model, &plan.id, 200, timings),
         Some(head) => {
             response_head::apply(app, &model, &head, &mut http_response)?;
-            telemetry.completed(
-                &model,
-                (&plan.id, head.status.into()),
-                timings,
-                response_head::to_error(&head).as_ref(),
-            );
+            let status = (&*plan.id, head.status.into());
+            telemetry.completed(&model, status, timings, response_head::to_error(&head).as_ref());
         }
     }
     if app.config.timing_headers {
         timing_headers(http_response.headers_mut(), timings);
     }
     let http_response = compress::compress(&app.config, headers, http_response).await?;
-    Ok(http_response.map(|body| body.with_memory(held)))
+    Ok(http_response.map(|body| body.with_memory(memory)))
+}
+
+/// Encodes a response: the body of its head, or its tensors in the requested format.
+async fn encode_response(
+    context: &Context,
+    model: &Arc<Model>,
+    format: Option<Format>,
+    head: Option<&ResponseHead>,
+    (plan, response): (ResponsePlan, InferResponse),
+) -> Result<(Response<Body>, ResponsePlan)> {
+    let start = Instant::now();
+    let encoded = match (head.filter(|head| head.body.is_some()), format) {
+        (Some(head), _) => (response_head::to_response(&context.app, model, head)?, plan),
+        (None, None) => {
+            let (encoded, plan) = encode(context, model, plan, response).await?;
+            (respond(encoded)?, plan)
+        }
+        (None, Some(format)) => Box::pin(bodies::encode(format, model, plan, response)).await?,
+    };
+    model.metrics().encode.observe(start.elapsed().as_secs_f64());
+    Ok(encoded)
 }
 
 /// Encodes a response as JSON.

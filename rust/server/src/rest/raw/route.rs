@@ -126,15 +126,12 @@ async fn compute_response<B: RequestBody>(
     let mut decoded = decoded(route_context, http)?;
     let deadline = telemetry.deadline(headers, None)?;
     if model.spec().streams {
-        if let Some(metadata) = &mut decoded.request.metadata {
-            metadata.headers = request_headers::visible(headers);
-        }
-        decoded.request.schedule.client = request_headers::client(&model, headers);
         let record = StreamTelemetry::new(app, telemetry, (&model, id), status);
-        let responses = Responses::start(context, &model, decoded, RequestScope { record, guard, deadline });
-        let streamed = async { stream(app, responses?, is_head).await };
+        let scope = RequestScope { record, guard, deadline };
         // Boxed: most responses are not streamed, and would carry this future's size.
-        return Box::pin(streamed).await.map_err(Failure::recorded);
+        return Box::pin(stream(context, (&model, headers), (decoded, scope), is_head))
+            .await
+            .map_err(Failure::recorded);
     }
     telemetry.decoded(&mut decoded);
     let (model, computed) = match fallback {
@@ -224,7 +221,18 @@ async fn with_tensors(
 
 /// Streams a response. The first chunk sets the status and the headers; an error before it sets its
 /// own status.
-async fn stream(app: &App, mut responses: Responses, is_head: bool) -> Result<Response<Body>> {
+async fn stream(
+    context: &Context,
+    (model, headers): (&Arc<Model>, &HeaderMap),
+    (mut decoded, scope): (DecodedRequest, RequestScope),
+    is_head: bool,
+) -> Result<Response<Body>> {
+    let app = &context.app;
+    if let Some(metadata) = &mut decoded.request.metadata {
+        metadata.headers = request_headers::visible(headers);
+    }
+    decoded.request.schedule.client = request_headers::client(model, headers);
+    let mut responses = Responses::start(context, model, decoded, scope)?;
     let Some(first) = responses.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
     let head = first.response.head.unwrap_or_default();
     responses.set_status(head.status);

@@ -1,0 +1,68 @@
+//! Handlers of settings, statistics and the model repository.
+
+use crate::{
+    settings::{Action, LogLevel},
+    state::{App, Context},
+};
+use penstock_core::{Error, Result};
+use penstock_wire::{
+    generated::inference as pb,
+    grpc::{repository as wire, statistics as statistics_of},
+};
+
+/// Changes the log settings, if the request has any, and returns them.
+pub(super) fn log_settings(app: &App, request: pb::LogSettingsRequest) -> Result<pb::LogSettingsResponse> {
+    let only_read = request.settings.is_empty();
+    let settings = app.log.change(|settings| settings.changed_by_message(request))?;
+    if !only_read {
+        app.log.event(LogLevel::Info, "the log settings were changed");
+    }
+    Ok(settings.message())
+}
+
+/// Changes the trace settings of the server or of a model, if the request has any, and returns them.
+pub(super) fn trace_setting(app: &App, request: &pb::TraceSettingRequest) -> Result<pb::TraceSettingResponse> {
+    let name = Some(&*request.model_name).filter(|name| !name.is_empty());
+    let model = name.map(|name| app.registry.find(name, None)).transpose()?;
+    let name = model.map(|model| model.spec().name.clone());
+    let (settings, server) = app.trace.update(name, |settings| settings.changed_by_message(request))?;
+    Ok(settings.message(&server))
+}
+
+/// Returns the statistics of a version, of all versions of a model, or without a name of all models.
+pub(super) fn statistics(app: &App, request: &pb::ModelStatisticsRequest) -> Result<pb::ModelStatisticsResponse> {
+    let version = Some(&*request.version).filter(|version| !version.is_empty());
+    let models = match (&*request.name, version) {
+        ("", None) => Ok(app.registry.all()),
+        ("", Some(version)) => {
+            Err(Error::invalid(format!("version '{version}' has no model name, expected a name and a version")))
+        }
+        (name, version) => app.registry.select(name, version),
+    };
+    Ok(statistics_of(&models?))
+}
+
+pub(super) fn repository_index(
+    context: &Context,
+    request: &pb::RepositoryIndexRequest,
+) -> Result<pb::RepositoryIndexResponse> {
+    wire::index(request, &context.app.registry.index())
+}
+
+pub(super) async fn repository_load(
+    context: &Context,
+    request: pb::RepositoryModelLoadRequest,
+) -> Result<pb::RepositoryModelLoadResponse> {
+    let (model_name, load) = wire::load(request)?;
+    context.app.control(&model_name, Action::Load(load)).await?;
+    Ok(pb::RepositoryModelLoadResponse { model_name, is_loaded: true })
+}
+
+pub(super) async fn repository_unload(
+    context: &Context,
+    request: pb::RepositoryModelUnloadRequest,
+) -> Result<pb::RepositoryModelUnloadResponse> {
+    let model_name = wire::unload(request)?;
+    context.app.control(&model_name, Action::Unload).await?;
+    Ok(pb::RepositoryModelUnloadResponse { model_name, is_unloaded: true })
+}
