@@ -1,4 +1,4 @@
-"""Similarity of texts to a question: the share of common trigrams."""
+"""Similarity of texts to a question: the share of common n-grams."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ def handler(context, request):
     question = request.parameters.get("question")
     if not question:
         return 400, {"error": "the parameter 'question' is missing"}
-    asked = pieces(question, context.size)
-    scores = [len(asked & pieces(text, context.size)) / max(1, len(asked)) for text in request.inputs[0].data]
+    expected = ngrams(question, context.size)
+    scores = [len(expected & ngrams(text, context.size)) / max(1, len(expected)) for text in request.inputs[0].data]
     return {"outputs": [{"name": "score", "data": np.array(scores, np.float32)}]}
 
 
-def pieces(text, size):
-    """Returns the trigrams of a text."""
+def ngrams(text, size):
+    """Returns the n-grams of a text."""
     return {text[start : start + size] for start in range(max(1, len(text) - size + 1))}

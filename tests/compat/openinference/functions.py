@@ -1,4 +1,4 @@
-"""Functions of Open Inference for the tests, and servers of them."""
+"""Open Inference functions for the tests, and their servers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ECHO = "def handler(request):\n    return {'outputs': [one.dict() for one in req
 
 
 def entity(**spec: Any) -> dict[str, Any]:
-    """A definition; what is given counts instead of its own."""
+    """Returns a definition; the arguments replace its defaults."""
     whole = {
         "source": {"code": ECHO, "handler": "handler"},
         "python_version": PYTHON,
@@ -29,8 +29,8 @@ def entity(**spec: Any) -> dict[str, Any]:
     return {"kind": "openinference", "project": "p", "name": "f", "spec": whole}
 
 
-def written(folder: Path, code: str | None = None, settings: dict[str, Any] | None = None, **spec: Any) -> Path:
-    """A folder with a definition, and with the code beside it."""
+def write_function(folder: Path, code: str | None = None, settings: dict[str, Any] | None = None, **spec: Any) -> Path:
+    """Writes a definition, and code next to it, to a folder."""
     if code is not None:
         (folder / "main.py").write_text(code)
         source = {"source": "main.py", "handler": "handler", **spec.pop("source", {})}
@@ -40,7 +40,7 @@ def written(folder: Path, code: str | None = None, settings: dict[str, Any] | No
 
 
 class Served:
-    """A function that is up."""
+    """Client of a running function."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -48,22 +48,22 @@ class Served:
     def get(self, path: str, body: Any = None) -> tuple[int, Any]:
         data = None if body is None else json.dumps(body).encode()
         try:
-            with urllib.request.urlopen(urllib.request.Request(self.server.http_url + path, data=data)) as answer:
-                return answer.status, json.loads(answer.read() or b"null")
+            with urllib.request.urlopen(urllib.request.Request(self.server.http_url + path, data=data)) as response:
+                return response.status, json.loads(response.read() or b"null")
         except urllib.error.HTTPError as error:
             return error.code, json.loads(error.read())
 
     def infer(self, *inputs: dict[str, Any], model: str = "m", **rest: Any) -> tuple[int, Any]:
         return self.get(f"/v2/models/{model}/infer", {"inputs": list(inputs), **rest})
 
-    def ask(self, *data: Any, datatype: str = "FP32", **rest: Any) -> tuple[int, Any]:
+    def infer_row(self, *data: Any, datatype: str = "FP32", **rest: Any) -> tuple[int, Any]:
         return self.infer({"name": "x", "datatype": datatype, "shape": [len(data)], "data": list(data)}, **rest)
 
     def text(self) -> Any:
-        """The one text that the handler answers."""
-        status, answer = self.ask(1.0)
-        assert status == 200, answer
-        return answer["outputs"][0]["data"][0]
+        """Returns the single text of the handler's response."""
+        status, response = self.infer_row(1.0)
+        assert status == 200, response
+        return response["outputs"][0]["data"][0]
 
 
 @contextlib.contextmanager
@@ -72,8 +72,8 @@ def serving(folder: Path, **options: Any) -> Iterator[Served]:
         yield Served(server)
 
 
-def says(expression: str, takes: str = "request", before: str = "") -> str:
-    """The code of a handler that answers what an expression is."""
+def handler_code(expression: str, takes: str = "request", before: str = "") -> str:
+    """Returns the code of a handler that returns the value of an expression."""
     return f"""
 {before}
 def handler({takes}):

@@ -1,4 +1,4 @@
-"""Requests in JSON that a function gets as they were sent: the option `data: sent`."""
+"""Raw JSON requests: the option `data: sent`."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 import tritonclient.http
-from functions import Served, says, serving, written
+from functions import Served, handler_code, serving, write_function
 
-CODE = says("[request.id, [(one.name, one.shape, one.data, one.parameters) for one in request.inputs]]")
+CODE = handler_code("[request.id, [(one.name, one.shape, one.data, one.parameters) for one in request.inputs]]")
 INPUTS = [
     {"name": "x", "datatype": "FP32", "shape": [-1, 2]},
     {"name": "t", "datatype": "BYTES", "shape": [-1]},
@@ -27,12 +27,12 @@ N = {"name": "n", "datatype": "INT8", "shape": [1], "data": [1]}
 
 @pytest.fixture(scope="module", params=["server", "process"])
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    folder = written(tmp_path_factory.mktemp("sent"), CODE, inputs=INPUTS)
+    folder = write_function(tmp_path_factory.mktemp("sent"), CODE, inputs=INPUTS)
     with serving(folder, data="sent", isolation=request.param) as served:
         yield served
 
 
-def test_d08_data_is_as_it_was_sent(served: Served) -> None:
+def test_d08_data_keeps_its_form(served: Served) -> None:
     flat = {**X, "data": [1, 2, 3, 4.5], "parameters": {"unit": "m"}}
     for path in ("/v2/models/m/infer", "/v2/models/m/versions/1/infer"):
         for sent in (X, flat):
@@ -44,7 +44,7 @@ def test_d08_data_is_as_it_was_sent(served: Served) -> None:
             assert answer["outputs"][0]["data"] == [str(said)]
 
 
-def test_one_size_may_be_left_open_as_upstreams_callers_do(served: Served) -> None:
+def test_one_size_may_be_unknown(served: Served) -> None:
     status, answer = served.infer({**X, "shape": [-1, 2]}, {**T, "shape": [-1]}, N)
     assert status == 200
     assert "('x', [2, 2], [[1, 2], [3, 4.5]], {})" in answer["outputs"][0]["data"][0]
@@ -73,13 +73,13 @@ def test_one_size_may_be_left_open_as_upstreams_callers_do(served: Served) -> No
         (3, "request JSON: expected an object with an array 'inputs'"),
     ],
 )
-def test_what_is_refused(served: Served, inputs: Any, error: str) -> None:
+def test_invalid_requests_are_rejected(served: Served, inputs: Any, error: str) -> None:
     status, answer = served.get("/v2/models/m/infer", {"inputs": inputs})
     assert (status, answer["error"][: len(error)]) == (400, error)
 
 
 @pytest.mark.parametrize("body", [b"{", b"[" * 100_000, b'"\xff"', b"[]", b'{"inputs": [], "id": "\\ud800"}'])
-def test_bodies_that_are_none(served: Served, body: bytes) -> None:
+def test_invalid_bodies(served: Served, body: bytes) -> None:
     request = urllib.request.Request(f"{served.server.http_url}/v2/models/m/infer", data=body)
     with pytest.raises(urllib.error.HTTPError) as raised:
         urllib.request.urlopen(request)
@@ -88,13 +88,13 @@ def test_bodies_that_are_none(served: Served, body: bytes) -> None:
         assert json.loads(answer.read())["error"].startswith("request JSON: ")
 
 
-def test_outputs_that_are_asked_for(served: Served) -> None:
+def test_requested_outputs(served: Served) -> None:
     assert served.infer(X, T, N, outputs=[{"name": "said"}])[0] == 200
     answer = served.infer(X, T, N, outputs=[{"name": "other"}])
     assert answer == (400, {"error": "there is no output 'other', the response has said"})
 
 
-def test_raw_bytes_and_grpc_come_flat(served: Served) -> None:
+def test_raw_bytes_and_grpc_are_flat(served: Served) -> None:
     arrays = {"x": np.ones((1, 2), np.float32), "t": np.array([b"a"], object), "n": np.ones(1, np.int8)}
     address = str(served.server.http_url).removeprefix("http://")
     for library, target in ((tritonclient.http, address), (tritonclient.grpc, str(served.server.grpc_address))):
@@ -108,6 +108,8 @@ def test_raw_bytes_and_grpc_come_flat(served: Served) -> None:
         assert "('x', [1, 2], [1.0, 1.0], {})" in said
 
 
-def test_nothing_is_checked_where_that_is_said(tmp_path: Path) -> None:
-    with serving(written(tmp_path, CODE, inputs=INPUTS), data="sent", validate="off", isolation="server") as served:
+def test_validation_can_be_disabled(tmp_path: Path) -> None:
+    with serving(
+        write_function(tmp_path, CODE, inputs=INPUTS), data="sent", validate="off", isolation="server"
+    ) as served:
         assert served.infer(X)[0] == 200

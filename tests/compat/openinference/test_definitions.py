@@ -1,4 +1,4 @@
-"""Which definitions are taken, and what is said of others."""
+"""Valid and invalid definitions."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from functions import ECHO, entity, written
+from functions import ECHO, entity, write_function
 
 from penstock.compat.openinference import DefinitionError, FunctionSpec, check, detect, parse_definition, read_function
 from penstock.compat.openinference._definition.requirements import requirement_lines
@@ -76,13 +76,13 @@ TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
         ({"model": "m"}, "spec.model: is not known here"),
     ],
 )
-def test_d01_what_breaks_a_rule_is_told_with_its_path(spec: dict[str, Any], problem: str) -> None:
+def test_d01_what_breaks_a_rule_is_reported_with_its_path(spec: dict[str, Any], problem: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         parse_definition(entity(**spec), Path())
     assert any(one.startswith(problem) for one in raised.value.problems), raised.value.problems
 
 
-def test_d01_all_problems_are_told_at_once() -> None:
+def test_d01_all_problems_are_reported_at_once() -> None:
     with pytest.raises(DefinitionError) as raised:
         parse_definition({**entity(model_name=None, python_version="x"), "kind": "python", "name": None}, Path())
     assert [one.partition(":")[0] for one in raised.value.problems] == [
@@ -111,16 +111,16 @@ def test_d01_definitions_are_yaml_too(tmp_path: Path, name: str) -> None:
 
 
 def test_d01_a_folder_with_two_functions_is_not_guessed(tmp_path: Path) -> None:
-    written(tmp_path)
+    write_function(tmp_path)
     (tmp_path / "function.json").rename(tmp_path / "a.json")
-    written(tmp_path)
+    write_function(tmp_path)
     assert read_function(tmp_path).name == "f"
     (tmp_path / "function.json").rename(tmp_path / "b.json")
     with pytest.raises(StartupError, match=r"has several functions of Open Inference \(a.json, b.json\)"):
         read_function(tmp_path)
 
 
-def test_other_folders_are_none(tmp_path: Path) -> None:
+def test_other_folders_are_not_detected(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text("kind: Deployment\n# kind of openinference\n")
     (tmp_path / "b.json").write_text("\xff")
     assert detect(tmp_path) is None
@@ -165,16 +165,16 @@ def test_d23_aliases_and_defaults_of_tensors() -> None:
         ("def handler(:", "main.py: "),
     ],
 )
-def test_check_reads_the_code(tmp_path: Path, code: str, problem: str) -> None:
-    written(tmp_path, code, source={"init_function": "init"})
+def test_check_parses_the_code(tmp_path: Path, code: str, problem: str) -> None:
+    write_function(tmp_path, code, source={"init_function": "init"})
     assert any(one.startswith(problem) for one in check(tmp_path)), check(tmp_path)
 
 
-def test_check_says_what_else_is_wrong(tmp_path: Path) -> None:
-    written(tmp_path, ECHO, settings={"validate": "maybe"}, requirements="none.txt")
+def test_check_reports_other_problems(tmp_path: Path) -> None:
+    write_function(tmp_path, ECHO, settings={"validate": "maybe"}, requirements="none.txt")
     assert check(tmp_path) == [
         "penstock: option validate is 'maybe', expected one of on, off",
         "spec.requirements: there is no file none.txt with requirements",
     ]
-    written(tmp_path, ECHO, model_name=None)
+    write_function(tmp_path, ECHO, model_name=None)
     assert check(tmp_path) == ["spec.model_name: is required"]

@@ -1,18 +1,18 @@
-"""The integration as `penstock serve PATH` and its sisters use it."""
+"""Integration with `penstock serve PATH` and the other commands."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from functions import ECHO, serving, written
+from functions import ECHO, serving, write_function
 
 from penstock import Server, integrations
 from penstock.compat import openinference
 from penstock.errors import StartupError
 
 
-def test_what_is_scaffolded_is_found_checked_and_served(tmp_path: Path) -> None:
+def test_an_example_is_detected_checked_and_served(tmp_path: Path) -> None:
     assert {one.name for one in openinference.scaffold(tmp_path)} == {"function.json", "main.py"}
     assert [one.integration for one in integrations.detect(tmp_path)] == ["openinference"]
     assert openinference.check(tmp_path) == []
@@ -31,25 +31,25 @@ def test_what_is_scaffolded_is_found_checked_and_served(tmp_path: Path) -> None:
         ({"init_parameters": "3"}, "option init_parameters is 3, expected an object"),
     ],
 )
-def test_options_that_are_none(tmp_path: Path, options: dict[str, str], error: str) -> None:
+def test_invalid_options(tmp_path: Path, options: dict[str, str], error: str) -> None:
     with pytest.raises(StartupError, match=error):
-        openinference.load(written(tmp_path, ECHO), options)
+        openinference.load(write_function(tmp_path, ECHO), options)
 
 
-def test_options_of_the_command_line_are_over_those_of_the_file(tmp_path: Path) -> None:
-    written(tmp_path, ECHO, settings={"validate": False, "version": 3})
+def test_options_of_the_command_line_take_precedence(tmp_path: Path) -> None:
+    write_function(tmp_path, ECHO, settings={"validate": False, "version": 3})
     with serving(tmp_path, version="4") as served:
         assert served.infer({"name": "z", "datatype": "INT8", "shape": [1], "data": [1]})[1]["model_version"] == "4"
 
 
-def test_g01_functions_of_one_server_do_not_see_each_other(tmp_path: Path) -> None:
+def test_g01_functions_of_one_server_are_isolated(tmp_path: Path) -> None:
     models = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "helper.py").write_text(f"import os\nos.environ['WHO'] = NAME = {name!r}\n")
         code = "import helper, os\ndef handler(request):\n    "
         code += "return {'outputs': [{'name': 'y', 'data': [helper.NAME + os.environ['WHO']]}]}\n"
-        models += openinference.load(written(tmp_path / name, code, model_name=name), {})
+        models += openinference.load(write_function(tmp_path / name, code, model_name=name), {})
     from functions import Served
 
     with Server(*models, http="127.0.0.1:0", grpc=None) as server:
@@ -60,7 +60,7 @@ def test_g01_functions_of_one_server_do_not_see_each_other(tmp_path: Path) -> No
 
 
 def test_g02_every_error_is_json(tmp_path: Path) -> None:
-    with serving(written(tmp_path, ECHO)) as served:
+    with serving(write_function(tmp_path, ECHO)) as served:
         for path, body in (("/v2/models/m/infer", [1]), ("/v2/models/m/infer", {}), ("/none", None), ("/v2/none", {})):
             status, answer = served.get(path, body)
             assert status >= 400

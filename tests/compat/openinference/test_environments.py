@@ -1,4 +1,4 @@
-"""Functions that ask for packages."""
+"""Functions with requirements."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from functions import says, serving, written
+from functions import handler_code, serving, write_function
 
 from penstock.compat.openinference import _virtualenv
 from penstock.errors import StartupError
 
 
 def wheel(folder: Path) -> Path:
-    """A package that nothing else has."""
+    """Package that is not installed anywhere else."""
     path = folder / "penstock_sample-1.0-py3-none-any.whl"
-    told = "penstock_sample-1.0.dist-info"
+    metadata_folder = "penstock_sample-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("penstock_sample.py", "VALUE = 'of its own'\n")
-        archive.writestr(f"{told}/METADATA", "Metadata-Version: 2.1\nName: penstock-sample\nVersion: 1.0\n")
+        archive.writestr(f"{metadata_folder}/METADATA", "Metadata-Version: 2.1\nName: penstock-sample\nVersion: 1.0\n")
         archive.writestr(
-            f"{told}/WHEEL", "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+            f"{metadata_folder}/WHEEL", "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
         )
-        archive.writestr(f"{told}/RECORD", "")
+        archive.writestr(f"{metadata_folder}/RECORD", "")
     return path
 
 
-CODE = says(
+CODE = handler_code(
     "(penstock_sample.VALUE, has_pytest)",
     before="""
 import importlib.util
@@ -38,34 +38,34 @@ has_pytest = importlib.util.find_spec("pytest") is not None
 
 
 def test_d16_a_function_has_its_own_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_ENVIRONMENTS", str(tmp_path / "kept"))
-    written(tmp_path, CODE, requirements=[str(wheel(tmp_path))])
+    monkeypatch.setenv("PENSTOCK_ENVIRONMENTS", str(tmp_path / "cache"))
+    write_function(tmp_path, CODE, requirements=[str(wheel(tmp_path))])
     try:
         with serving(tmp_path) as served:
-            # The server's own are not there.
+            # Packages of the server are not visible.
             assert served.text() == "('of its own', False)"
     except StartupError as error:
         if "numpy" in str(error):
             pytest.skip("numpy cannot be installed here: there is no package index")
         raise
-    before = {one: one.stat().st_mtime_ns for one in (tmp_path / "kept").glob("*/finished.json")}
+    before = {one: one.stat().st_mtime_ns for one in (tmp_path / "cache").glob("*/finished.json")}
     assert len(before) == 1
     with serving(tmp_path) as served:
         assert served.text() == "('of its own', False)"
     assert {one: one.stat().st_mtime_ns for one in before} == before
 
 
-def test_d16_packages_that_cannot_be_installed_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PENSTOCK_ENVIRONMENTS", str(tmp_path / "kept"))
+def test_d16_a_failed_installation_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PENSTOCK_ENVIRONMENTS", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")
-    written(tmp_path, CODE, requirements=["penstock-sample==1.0"])
+    write_function(tmp_path, CODE, requirements=["penstock-sample==1.0"])
     with pytest.raises(StartupError, match=r"(?s)cannot install the requirements: .*penstock-sample==1\.0"):
         serving(tmp_path).__enter__()
 
 
 def test_in_an_image_nothing_is_installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_OPENINFERENCE_ENVIRONMENT", "none")
-    written(tmp_path, says("1"), requirements=["nothing-of-that-name==0"])
+    write_function(tmp_path, handler_code("1"), requirements=["nothing-of-that-name==0"])
     with serving(tmp_path) as served:
         assert served.text() == "1"
 

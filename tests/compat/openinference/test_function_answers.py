@@ -1,11 +1,11 @@
-"""What handlers return, and what callers get of it."""
+"""Return values of handlers, and the responses to clients."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from functions import serving, written
+from functions import serving, write_function
 
 ONE = "{'outputs': [{'name': 'y', 'datatype': 'FP32', 'shape': [1], 'data': [2]}]}"
 ANSWER = {
@@ -32,15 +32,15 @@ def returning(expression: str) -> str:
         "{'outputs': [{'name': 'y', 'data_type': 'FP32', 'data': [2]}]}",
     ],
 )
-def test_d09_all_forms_of_answers(tmp_path: Path, expression: str) -> None:
-    with serving(written(tmp_path, returning(expression))) as served:
-        assert served.ask(1) == (200, ANSWER)
+def test_d09_all_forms_of_responses(tmp_path: Path, expression: str) -> None:
+    with serving(write_function(tmp_path, returning(expression))) as served:
+        assert served.infer_row(1) == (200, ANSWER)
 
 
-def test_d09_an_answer_may_say_its_id_status_and_parameters(tmp_path: Path) -> None:
+def test_d09_a_response_may_set_id_status_and_parameters(tmp_path: Path) -> None:
     expression = f"context.Response(body={{**{ONE}, 'id': 9, 'parameters': {{'a': 1}}}}, status_code=202)"
-    with serving(written(tmp_path, returning(expression))) as served:
-        assert served.ask(1, id="7") == (202, {**ANSWER, "id": "9", "parameters": {"a": 1}})
+    with serving(write_function(tmp_path, returning(expression))) as served:
+        assert served.infer_row(1, id="7") == (202, {**ANSWER, "id": "9", "parameters": {"a": 1}})
 
 
 @pytest.mark.parametrize(
@@ -78,9 +78,11 @@ def test_d09_an_answer_may_say_its_id_status_and_parameters(tmp_path: Path) -> N
         ("{'outputs': [{'name': 'y', 'data': [[1], [1, 2]]}]}", 500, "output 'y' is not a tensor"),
     ],
 )
-def test_d09_what_is_no_answer_is_an_error_in_json(tmp_path: Path, expression: str, status: int, error: str) -> None:
-    with serving(written(tmp_path, returning(expression))) as served:
-        found, answer = served.ask(1)
+def test_d09_an_invalid_return_value_is_an_error_in_json(
+    tmp_path: Path, expression: str, status: int, error: str
+) -> None:
+    with serving(write_function(tmp_path, returning(expression))) as served:
+        found, answer = served.infer_row(1)
     assert found == status
     assert answer["error"].startswith(error), answer
 
@@ -107,18 +109,18 @@ TORCH = "type('T', (), {'detach': lambda s: s, 'cpu': lambda s: s, 'numpy': lamb
         ),
     ],
 )
-def test_d10_arrays_of_whatever_kind_are_tensors(tmp_path: Path, tensor: str, expected: dict[str, object]) -> None:
-    with serving(written(tmp_path, returning(f"{{'outputs': [{{'name': 'y', **{tensor}}}]}}"))) as served:
-        status, answer = served.ask(1)
+def test_d10_arrays_of_any_kind_are_tensors(tmp_path: Path, tensor: str, expected: dict[str, object]) -> None:
+    with serving(write_function(tmp_path, returning(f"{{'outputs': [{{'name': 'y', **{tensor}}}]}}"))) as served:
+        status, answer = served.infer_row(1)
     assert (status, answer.get("outputs")) == (200, [{"name": "y", **expected}]), answer
 
 
-def test_d10_nan_is_sent_or_refused(tmp_path: Path) -> None:
-    written(tmp_path, returning("{'outputs': [{'name': 'y', 'data': [np.nan, 1.0]}]}"))
+def test_d10_nan_is_sent_or_rejected(tmp_path: Path) -> None:
+    write_function(tmp_path, returning("{'outputs': [{'name': 'y', 'data': [np.nan, 1.0]}]}"))
     with serving(tmp_path) as served:
-        assert str(served.ask(1)[1]["outputs"][0]["data"]) == "[nan, 1.0]"
+        assert str(served.infer_row(1)[1]["outputs"][0]["data"]) == "[nan, 1.0]"
     with serving(tmp_path, nan="error") as served:
-        assert served.ask(1) == (500, {"error": "output 'y' has NaN or infinities"})
+        assert served.infer_row(1) == (500, {"error": "output 'y' has NaN or infinities"})
 
 
 @pytest.mark.parametrize(
@@ -127,8 +129,8 @@ def test_d10_nan_is_sent_or_refused(tmp_path: Path) -> None:
 def test_d14_an_exception_is_an_error_in_json(
     tmp_path: Path, raised: str, error: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with serving(written(tmp_path, f"def handler(request):\n    raise {raised}\n")) as served:
-        status, answer = served.ask(1)
+    with serving(write_function(tmp_path, f"def handler(request):\n    raise {raised}\n")) as served:
+        status, answer = served.infer_row(1)
         assert status == 500
         assert error in answer["error"]
     assert "main.py" in capfd.readouterr().err
@@ -141,7 +143,7 @@ def test_d14_over_grpc_it_is_internal(tmp_path: Path) -> None:
 
     tensor = triton.InferInput("x", [1], "FP32")
     tensor.set_data_from_numpy(np.ones(1, np.float32))
-    written(tmp_path, "def handler(request):\n    raise ValueError('no such face')\n")
+    write_function(tmp_path, "def handler(request):\n    raise ValueError('no such face')\n")
     with (
         serving(tmp_path) as served,
         triton.InferenceServerClient(served.server.grpc_url) as client,

@@ -1,4 +1,4 @@
-"""What handlers and init functions get."""
+"""Arguments of handlers and init functions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from functions import says, serving, written
+from functions import handler_code, serving, write_function
 
 from penstock.errors import LoadError
 
@@ -26,12 +26,12 @@ from penstock.errors import LoadError
     ],
 )
 def test_d06_handlers_get_what_they_declare(tmp_path: Path, takes: str, expression: str) -> None:
-    with serving(written(tmp_path, says(expression, takes))) as served:
+    with serving(write_function(tmp_path, handler_code(expression, takes))) as served:
         assert served.text() == "x"
 
 
-def test_d06_others_are_refused_at_the_start(tmp_path: Path) -> None:
-    written(tmp_path, says("1", "request, model"))
+def test_d06_other_parameters_are_rejected_at_start(tmp_path: Path) -> None:
+    write_function(tmp_path, handler_code("1", "request, model"))
     with pytest.raises(LoadError, match="takes model, without a value; it can take request, context, event"):
         serving(tmp_path).__enter__()
 
@@ -46,18 +46,20 @@ def init(context, unit, times=1):
 """
 
 
-def test_d07_what_init_sets_is_there_for_the_handler(tmp_path: Path) -> None:
-    code = says("(ready, context.unit)", "context", INIT)
-    written(tmp_path, code, source={"init_function": "init"})
+def test_d07_the_handler_sees_globals_of_init(tmp_path: Path) -> None:
+    code = handler_code("(ready, context.unit)", "context", INIT)
+    write_function(tmp_path, code, source={"init_function": "init"})
     with serving(tmp_path, init_parameters={"unit": "a", "times": 2}) as served:
-        # It is ready only after init has run.
+        # The model is ready only after init has run.
         assert served.get("/v2/models/m/ready")[0] == 200
         assert served.text() == "('aa', 'aa')"
 
 
 @pytest.mark.parametrize("given", [{}, {"units": "a"}, {"unit": "a", "more": 1}, {"context": 1, "unit": "a"}])
-def test_d07_other_parameters_are_refused_at_the_start(tmp_path: Path, given: dict[str, object]) -> None:
-    written(tmp_path, says("1", before=INIT), source={"init_function": "init"}, settings={"init_parameters": given})
+def test_d07_other_parameters_are_rejected_at_start(tmp_path: Path, given: dict[str, object]) -> None:
+    write_function(
+        tmp_path, handler_code("1", before=INIT), source={"init_function": "init"}, settings={"init_parameters": given}
+    )
     with pytest.raises(
         LoadError, match=r"init_function 'init' expects the parameters unit, times, init_parameters has"
     ):
@@ -65,8 +67,8 @@ def test_d07_other_parameters_are_refused_at_the_start(tmp_path: Path, given: di
 
 
 def test_d07_an_init_that_fails_is_an_error_at_the_start(tmp_path: Path) -> None:
-    code = says("1", before="def init(context): raise OSError('no weights')")
-    written(tmp_path, code, source={"init_function": "init"})
+    code = handler_code("1", before="def init(context): raise OSError('no weights')")
+    write_function(tmp_path, code, source={"init_function": "init"})
     with pytest.raises(LoadError, match="no weights"):
         serving(tmp_path).__enter__()
 
@@ -78,13 +80,13 @@ async def init(context):
 async def handler(context):
     return {"outputs": [{"name": "y", "data": [context.unit]}]}
 """
-    with serving(written(tmp_path, code, source={"init_function": "init"})) as served:
+    with serving(write_function(tmp_path, code, source={"init_function": "init"})) as served:
         assert served.text() == "a"
 
 
 def test_d08_the_request_has_all_that_was_sent(tmp_path: Path) -> None:
-    code = says("request.json()").replace("str(request.json())", "request.json()")
-    with serving(written(tmp_path, code)) as served:
+    code = handler_code("request.json()").replace("str(request.json())", "request.json()")
+    with serving(write_function(tmp_path, code)) as served:
         tensor = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2.5], "parameters": {"a": 1}}
         status, answer = served.infer(tensor, id="7", parameters={"b": "c"}, outputs=[{"name": "said"}])
     assert (status, answer["id"]) == (200, "7")
@@ -98,54 +100,54 @@ def test_d08_the_request_has_all_that_was_sent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("data", "said"), [("flat", "[1, 2]"), ("nested", "[[1, 2]]")])
 def test_d08_elements_are_flat_or_nested(tmp_path: Path, data: str, said: str) -> None:
-    code = says("request.inputs[0].data")
+    code = handler_code("request.inputs[0].data")
     inputs = [{"name": "x", "datatype": "UINT8", "shape": [-1, -1]}]
-    with serving(written(tmp_path, code, inputs=inputs), data=data) as served:
+    with serving(write_function(tmp_path, code, inputs=inputs), data=data) as served:
         answer = served.infer({"name": "x", "datatype": "UINT8", "shape": [1, 2], "data": [1, 2]})[1]
     assert answer["outputs"][0]["data"] == [said]
 
 
 def test_d08_bytes_of_an_image_are_bytes(tmp_path: Path) -> None:
-    # As upstream's tutorials have it: one row of numbers, and a context that nothing has set up.
-    code = says("(bytes(request.inputs[0].data), getattr(context, 'model', None))", "context, request")
+    # Same as upstream's tutorials: one row of numbers, and a context without attributes.
+    code = handler_code("(bytes(request.inputs[0].data), getattr(context, 'model', None))", "context, request")
     inputs = [{"name": "image", "datatype": "UINT8", "shape": [-1, -1]}]
-    with serving(written(tmp_path, code, inputs=inputs)) as served:
+    with serving(write_function(tmp_path, code, inputs=inputs)) as served:
         answer = served.infer({"name": "image", "datatype": "UINT8", "shape": [1, 3], "data": [97, 98, 99]})[1]
     assert answer["outputs"][0]["data"] == ["(b'abc', None)"]
 
 
-def test_d19_context_logs_and_keeps_what_it_is_given(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_d19_the_context_logs_and_stores_attributes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = """
 def init(context):
     context.user_data.count = 0
     context.logger.info("begun")
 def handler(context):
     context.user_data.count += 1
-    context.logger.info_with("asked 100%", count=context.user_data.count, who="a%s")
+    context.logger.info_with("done 100%", count=context.user_data.count, who="a%s")
     context.logger.warn("%d times", context.user_data.count)
     context.logger.error_with("bad", status=3)
     said = (context.user_data.count, isinstance(context.worker_id, int), context.user_function.__name__)
     body = {"outputs": [{"name": "y", "data": [str(said)]}]}
     return context.Response(body=body, headers={}, content_type="application/json", status_code=200)
 """
-    with serving(written(tmp_path, code, source={"init_function": "init"})) as served:
+    with serving(write_function(tmp_path, code, source={"init_function": "init"})) as served:
         assert served.text() == "(1, True, 'handler')"
         assert served.text() == "(2, True, 'handler')"
     err = capfd.readouterr().err
-    for line in ("begun", "asked 100% count=2 who='a%s'", "2 times", "bad status=3"):
+    for line in ("begun", "done 100% count=2 who='a%s'", "2 times", "bad status=3"):
         assert line in err
     assert "WARNING penstock.m [m/1 " in err
 
 
 def test_d20_the_event(tmp_path: Path) -> None:
-    code = says(
+    code = handler_code(
         "[event.path, event.method, event.id, event.content_type, event.trigger.kind, "
         "event.get_header('x-model-NAME'), event.get_header('X-Request-ID'), event.get_header('none', 3), "
         "event.headers['X-Model-Version'], event.body['inputs'][0]['data'], event.fields, event.timestamp.year > 2000]",
         "event",
     )
-    with serving(written(tmp_path, code)) as served:
-        answer = served.ask(1, id="7")[1]
+    with serving(write_function(tmp_path, code)) as served:
+        answer = served.infer_row(1, id="7")[1]
     assert answer["outputs"][0]["data"][0] == str(
         [
             *("/v2/models/m/infer", "POST", "7", "application/json", "openinference", "m", "7", 3, "1"),
@@ -169,7 +171,7 @@ def handler(project, run):
 """
     import urllib.request
 
-    with serving(written(tmp_path, code, source={"init_function": "init"})) as served:
+    with serving(write_function(tmp_path, code, source={"init_function": "init"})) as served:
         assert served.text() == str(
             (
                 *("p", "store://p/run/openinference+serve:run/f:local", [1, 2]),

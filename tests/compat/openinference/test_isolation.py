@@ -1,4 +1,4 @@
-"""Functions in the server's process: what they share with it, and what not."""
+"""Functions in the server's process: shared and isolated state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from functions import PYTHON, Served, says, serving, written
+from functions import PYTHON, Served, handler_code, serving, write_function
 
 from penstock import Server
 from penstock.compat import openinference
@@ -20,9 +20,9 @@ OTHER = "PYTHON3_10" if PYTHON != "PYTHON3_10" else "PYTHON3_12"
 
 
 @pytest.mark.parametrize("isolation", ["server", "process"])
-def test_where_a_function_is_computed(tmp_path: Path, isolation: str) -> None:
-    code = says("(os.getpid(), context.worker_id, os.getcwd())", "context, request", "import os")
-    with serving(written(tmp_path, code), isolation=isolation) as served:
+def test_the_process_of_a_function(tmp_path: Path, isolation: str) -> None:
+    code = handler_code("(os.getpid(), context.worker_id, os.getcwd())", "context, request", "import os")
+    with serving(write_function(tmp_path, code), isolation=isolation) as served:
         pid, worker, folder = ast.literal_eval(served.text())
     assert worker == pid
     assert (pid == os.getpid()) == (isolation == "server")
@@ -38,9 +38,9 @@ def test_g01_functions_in_the_servers_process_have_modules_of_their_own(tmp_path
         (tmp_path / name / "parts" / "__init__.py").write_text("")
         (tmp_path / name / "parts" / "late.py").write_text("from ..helper import NAME\n")
         before = "import helper, json\nimport random\nfrom parts import late"
-        body = says("helper.NAME + random.NAME + late.NAME + later()", "request", before)
+        body = handler_code("helper.NAME + random.NAME + late.NAME + later()", "request", before)
         body += "\ndef later():\n    from parts.late import NAME\n    return NAME\n"
-        folder = written(tmp_path / name, body, model_name=name)
+        folder = write_function(tmp_path / name, body, model_name=name)
         models += openinference.load(folder, {"isolation": "server"})
     with Server(*models, http="127.0.0.1:0", grpc=None) as server:
         tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
@@ -52,16 +52,16 @@ def test_g01_functions_in_the_servers_process_have_modules_of_their_own(tmp_path
 
 
 def test_replicas_are_threads_each_with_a_state_of_its_own(tmp_path: Path) -> None:
-    code = says(
+    code = handler_code(
         "meet(context)", "context", "import threading\nimport meeting\ndef init(context):\n    context.mine = []"
     )
     code += "\ndef meet(context):\n    meeting.place()\n    context.mine.append(1)\n"
     code += "    return (threading.get_ident(), len(context.mine))\n"
     place = threading.Barrier(2, timeout=20)
-    # Modules of the server are there as ever.
+    # Modules of the server are unchanged.
     meeting = sys.modules["meeting"] = type(sys)("meeting")
     vars(meeting)["place"] = place.wait
-    written(tmp_path, code, source={"init_function": "init"})
+    write_function(tmp_path, code, source={"init_function": "init"})
     try:
         with serving(tmp_path, isolation="server", replicas=2) as served, ThreadPoolExecutor(2) as pool:
             said = {one.result() for one in [pool.submit(served.text) for _ in range(2)]}
@@ -74,14 +74,14 @@ def test_replicas_are_threads_each_with_a_state_of_its_own(tmp_path: Path) -> No
 def test_async_handlers_and_errors_are_as_in_processes(tmp_path: Path) -> None:
     code = "import asyncio\nasync def handler(request):\n    await asyncio.sleep(0)\n"
     code += "    raise ValueError('bad ' + request.id)\n"
-    with serving(written(tmp_path, code), isolation="server") as served:
-        assert served.ask(1.0, id="r") == (500, {"error": "bad r"})
-        assert served.ask(1, datatype="BOOL")[0] == 400
+    with serving(write_function(tmp_path, code), isolation="server") as served:
+        assert served.infer_row(1.0, id="r") == (500, {"error": "bad r"})
+        assert served.infer_row(1, datatype="BOOL")[0] == 400
 
 
-def test_code_that_fails_is_told(tmp_path: Path) -> None:
+def test_failing_code_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="cannot import main: ZeroDivisionError"):
-        serving(written(tmp_path, "1 / 0\n"), isolation="server").__enter__()
+        serving(write_function(tmp_path, "1 / 0\n"), isolation="server").__enter__()
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ def test_code_that_fails_is_told(tmp_path: Path) -> None:
         ({}, {"isolation": "thread"}, "option isolation is 'thread', expected one of process, server"),
     ],
 )
-def test_what_needs_a_process_of_its_own_is_refused(
+def test_functions_that_need_a_process_are_rejected(
     tmp_path: Path, spec: dict[str, object], options: dict[str, object], error: str
 ) -> None:
-    written(tmp_path, says("1"), **spec)
+    write_function(tmp_path, handler_code("1"), **spec)
     with pytest.raises(StartupError, match=error):
         openinference.load(tmp_path, {"isolation": "server", **options})
 
 
-def test_packages_that_the_server_has_are_no_reason(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    written(tmp_path, says("1"), requirements=["numpy"], python_version=OTHER)
+def test_installed_packages_are_accepted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    write_function(tmp_path, handler_code("1"), requirements=["numpy"], python_version=OTHER)
     with serving(tmp_path, isolation="server", environment="none") as served:
         assert served.text() == "1"
     assert "it runs with the server's" in caplog.text

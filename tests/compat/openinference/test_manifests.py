@@ -1,11 +1,11 @@
-"""Manifests for Kubernetes of a function."""
+"""Kubernetes manifests of a function."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from functions import ECHO, written
+from functions import ECHO, write_function
 
 from penstock._cli import main
 
@@ -14,7 +14,7 @@ def test_d24_a_deployment_and_a_service_with_the_ports_of_upstream(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     yaml = pytest.importorskip("yaml")
-    written(tmp_path, ECHO)
+    write_function(tmp_path, ECHO)
     assert main.main(["export", "kubernetes", str(tmp_path), "--image", "p-f:1", "--cpu", "2"]) == 0
     found = {one["kind"]: one["spec"] for one in yaml.safe_load_all(capsys.readouterr().out)}
     (container,) = found["Deployment"]["template"]["spec"]["containers"]
@@ -23,6 +23,6 @@ def test_d24_a_deployment_and_a_service_with_the_ports_of_upstream(
     assert [one["port"] for one in found["Service"]["ports"]] == [8080, 9000]
     names = {one["name"]: one["containerPort"] for one in container["ports"]}
     for probe, path in (("readinessProbe", "/v2/health/ready"), ("livenessProbe", "/v2/health/live")):
-        asked = container[probe]["httpGet"]
-        assert (names.get(asked["port"], asked["port"]), asked["path"]) == (8080, path)
+        http_get = container[probe]["httpGet"]
+        assert (names.get(http_get["port"], http_get["port"]), http_get["path"]) == (8080, path)
     assert container["resources"]["limits"] == {"cpu": "2"}

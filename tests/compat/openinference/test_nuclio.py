@@ -1,4 +1,4 @@
-"""Functions that are written for nuclio."""
+"""nuclio functions."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_d26_code_and_packages_of_the_definition(tmp_path: Path, caplog: pytest.
     assert "a command of the function's build is ignored: apt-get update" in caplog.text
 
 
-def test_d26_what_is_missing_is_told(tmp_path: Path) -> None:
+def test_d26_missing_fields_are_reported(tmp_path: Path) -> None:
     (tmp_path / "function.json").write_text(
         json.dumps(function(runtime="golang", triggers={"a": {"kind": "openinference"}}))
     )

@@ -1,4 +1,4 @@
-"""Functions made and run as with DigitalHub's SDK."""
+"""Functions and runs with the interface of DigitalHub's SDK."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from functions import ECHO, says
+from functions import ECHO, handler_code
 
 import penstock
 from http_by_hand import is_draining
@@ -41,7 +41,7 @@ def function(code: str = ECHO, **more: Any) -> Function:
 
 @pytest.fixture(scope="module")
 def run() -> Iterator[ServeRun]:
-    code = "import os\n" + says("(context.unit, os.environ['UNIT'])", "context") + "    "
+    code = "import os\n" + handler_code("(context.unit, os.environ['UNIT'])", "context") + "    "
     code += (
         "\ndef init(context, unit):\n    context.unit = unit\n    context.logger.info('begun')\n    print('printed')\n"
     )
@@ -54,7 +54,7 @@ def run() -> Iterator[ServeRun]:
     run.stop()
 
 
-def test_d17_a_run_answers(run: ServeRun) -> None:
+def test_d17_a_run_serves(run: ServeRun) -> None:
     answer = run.invoke(json=BODY)
     answer.raise_for_status()
     assert (answer.status_code, answer.ok) == (200, True)
@@ -68,7 +68,7 @@ def test_d17_a_run_has_logs(run: ServeRun) -> None:
     assert "printed" in run.logs()
 
 
-def test_d18_a_run_says_where_it_is(run: ServeRun) -> None:
+def test_d18_a_run_has_its_urls(run: ServeRun) -> None:
     service, urls = run.refresh().status.service, run.status.inference_v2
     assert run.status.state == "RUNNING"
     assert service is not None
@@ -82,12 +82,12 @@ def test_d18_a_run_says_where_it_is(run: ServeRun) -> None:
             assert answer.status == 200
     with urllib.request.urlopen(urls["inferenceUrl"], data=json.dumps(BODY).encode()) as answer:
         assert answer.status == 200
-    told = run.to_dict()
-    assert (told["kind"], told["project"], told["spec"]["resources"]) == (
+    entity = run.to_dict()
+    assert (entity["kind"], entity["project"], entity["spec"]["resources"]) == (
         *("openinference+serve:run", "p"),
         {"mem": "1Gi"},
     )
-    assert told["key"] == f"store://p/run/openinference+serve:run/echo:{run.id}"
+    assert entity["key"] == f"store://p/run/openinference+serve:run/echo:{run.id}"
 
 
 def test_d22_replicas_are_processes(run: ServeRun) -> None:
@@ -107,7 +107,7 @@ def test_d17_a_run_is_stopped() -> None:
 
 
 def test_a_run_may_compute_in_the_process_of_its_service() -> None:
-    run = function("import os\n" + says("os.getpid() == context.worker_id", "context")).run(
+    run = function("import os\n" + handler_code("os.getpid() == context.worker_id", "context")).run(
         "serve", wait=True, isolation="server"
     )
     assert run.invoke(json=BODY).json()["outputs"][0]["data"] == ["True"]
@@ -117,29 +117,29 @@ def test_a_run_may_compute_in_the_process_of_its_service() -> None:
 
 
 @pytest.mark.fault("SIGTERM while held")
-def test_a_service_whose_function_holds_the_interpreter_ends_by_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_whose_function_holds_the_gil_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_DRAIN_TIMEOUT", "2s")
     code = "import ctypes\ndef handler(request):\n    print('entered')\n    ctypes.PyDLL(None).sleep(1000)\n"
     run = function(code).run("serve", wait=True, grpc=None, isolation="server")
     try:
         assert run.status.inference_v2 is not None
         url = run.status.inference_v2["baseUrl"]
-        [asked] = at_once([lambda: run.invoke(json=BODY)])
+        [future] = at_once([lambda: run.invoke(json=BODY)])
         until(lambda: "entered" in run.logs(), "the function to be called")
-        # A Ctrl-C comes to both, and is followed by what the program says at its end: that is one signal.
+        # Ctrl-C reaches both processes, then the parent closes standard input. Together they count as one signal.
         run._process.send_signal(signal.SIGINT)
         run._process.send_signal(signal.SIGTERM)
         until(lambda: is_draining(url), "not to be ready")
-        assert not asked.done()
+        assert not future.done()
         assert run._process.wait(PATIENCE) == 3
-        assert asked.exception()
+        assert future.exception()
         assert "penstock: left without waiting for what holds the interpreter" in run.logs()
     finally:
         run._process.kill()
         run.stop()
 
 
-def test_d17_a_run_that_cannot_start_says_why() -> None:
+def test_d17_a_failed_start_has_a_reason() -> None:
     run = function("raise OSError('no weights')").run("serve")
     with pytest.raises(StartupError, match=r"could not start: .*no weights"):
         run.wait()
@@ -153,28 +153,28 @@ def test_d22_secrets_are_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def variables(run: ServeRun, *names: str) -> list[str | None]:
-    """What a handler sees in its environment."""
+    """Returns the environment of a handler."""
     said = run.invoke(json=BODY).json()["outputs"][0]["data"][0]
     found: dict[str, str] = json.loads(said)
     return [found.get(name) for name in names]
 
 
-def test_d22_resources_are_hints_for_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d22_resources_set_variables_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "CUDA_VISIBLE_DEVICES"):
         monkeypatch.delenv(name, raising=False)
-    tells = function("import json, os\n" + says("json.dumps(dict(os.environ))"))
+    service = function("import json, os\n" + handler_code("json.dumps(dict(os.environ))"))
     threads = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     resources = {"cpu": "1500m", "mem": "1Gi", "gpu": 2, "disk": None}
-    run = tells.run("serve", wait=True, resources=resources, envs=[{"name": "MKL_NUM_THREADS", "value": "7"}])
+    run = service.run("serve", wait=True, resources=resources, envs=[{"name": "MKL_NUM_THREADS", "value": "7"}])
     assert variables(run, *threads, "CUDA_VISIBLE_DEVICES") == ["2", "2", "7", "0,1"]
     assert run.to_dict()["spec"]["resources"] == resources
     run.stop()
-    run = tells.run("serve", wait=True, resources={"gpu": "0", "cpu": 3})
+    run = service.run("serve", wait=True, resources={"gpu": "0", "cpu": 3})
     assert variables(run, threads[0], "CUDA_VISIBLE_DEVICES") == ["3", ""]
     run.stop()
-    # What the machine's owner allows stays.
+    # Variables of the machine take precedence.
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5")
-    run = tells.run("serve", wait=True, resources={"gpu": 1, "cpu": 3})
+    run = service.run("serve", wait=True, resources={"gpu": 1, "cpu": 3})
     assert variables(run, threads[0], "CUDA_VISIBLE_DEVICES") == ["3", "4,5"]
     run.stop()
 
@@ -189,12 +189,12 @@ def test_d22_resources_are_hints_for_libraries(monkeypatch: pytest.MonkeyPatch) 
         ({"mem": "-1Gi"}, "resources.mem is '-1Gi', expected digits"),
     ],
 )
-def test_d22_resources_that_are_none_are_refused(resources: Any, why: str) -> None:
+def test_d22_invalid_resources_are_rejected(resources: Any, why: str) -> None:
     with pytest.raises(StartupError, match=re.escape(why)):
         function().run("serve", resources=resources)
 
 
-def test_d22_volumes_are_where_they_are_mounted(tmp_path: Path) -> None:
+def test_d22_volumes_are_prepared(tmp_path: Path) -> None:
     there, empty = tmp_path / "there", tmp_path / "a" / "empty"
     there.mkdir()
     (there / "greeting").write_text("hello")
@@ -203,7 +203,7 @@ def test_d22_volumes_are_where_they_are_mounted(tmp_path: Path) -> None:
         {"volume_type": "empty_dir", "name": "scratch", "mount_path": str(empty), "spec": {"size_limit": "1Gi"}},
     ]
     said = f"open({str(there / 'greeting')!r}).read() + str(os.listdir({str(empty)!r}))"
-    reads = function("import os\n" + says(said))
+    reads = function("import os\n" + handler_code(said))
     run = reads.run("serve", wait=True, volumes=volumes)
     assert run.invoke(json=BODY).json()["outputs"][0]["data"] == ["hello[]"]
     assert run.to_dict()["spec"]["volumes"] == volumes
@@ -231,12 +231,12 @@ def test_d22_volumes_are_where_they_are_mounted(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_d22_volumes_that_are_none_are_refused(volumes: Any, why: str) -> None:
+def test_d22_invalid_volumes_are_rejected(volumes: Any, why: str) -> None:
     with pytest.raises(StartupError, match=re.escape(why)):
         function().run("serve", volumes=volumes)
 
 
-def test_unknown_parameters_and_actions_are_refused() -> None:
+def test_unknown_parameters_and_actions_are_rejected() -> None:
     with pytest.raises(TypeError, match=r"run\(\) has no parameter 'replica'"):
         function().run("serve", replica=2)
     with pytest.raises(StartupError, match="there is no action 'job', only serve and build"):
@@ -254,7 +254,7 @@ def test_functions_are_written_and_read(tmp_path: Path) -> None:
     assert as_function(made.to_dict()).spec == made.spec
 
 
-def test_d15_what_an_image_of_it_needs(tmp_path: Path) -> None:
+def test_d15_contents_of_an_image(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.py").write_text(ECHO)
     made = new_function(
@@ -265,7 +265,7 @@ def test_d15_what_an_image_of_it_needs(tmp_path: Path) -> None:
     assert (spec.base_image, spec.requirements, spec.serve) == ("me:1", ("numpy",), ("function.json",))
     assert (spec.http_port, spec.grpc_port) == (8080, 9000)
     assert [(one[0].name, one[1]) for one in spec.files] == [("function.json", "function.json"), ("src", "src")]
-    # The packages are in the image: nothing is installed when it starts.
+    # The image contains the packages, so the start installs nothing.
     assert spec.env["PENSTOCK_OPENINFERENCE_ENVIRONMENT"] == "none"
     assert spec.record is not None
     spec.record("p-echo:2")
@@ -285,7 +285,7 @@ def test_d15_the_image_is_recorded_in_yaml_with_its_comments(tmp_path: Path) -> 
     assert file.read_text() == text.replace("spec:\n", 'spec:\n  image: "b:2"\n')
 
 
-def test_d15_a_build_makes_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d15_a_build_creates_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: dict[str, Any] = {}
 
     def build(spec: images.ImageSpec, name: str, *, builder: str | None, wheel: str | None) -> None:
@@ -302,7 +302,7 @@ def test_d15_a_build_makes_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (seen["builder"], seen["wheel"], seen["before"]) == ("buildah", "w", ("apt-get update",))
     assert seen["env"]["A"] == "1"
     assert run.wait().image == "my-project-echo:latest-made"
-    # The next run of the function knows it.
+    # The next run of the function uses the name.
     assert made.spec.image == run.image
     assert made.image_name() == "my-project-echo"
 
@@ -311,7 +311,7 @@ def test_d15_a_build_makes_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     ("image", "name"),
     [("me/it:1", "me/it"), ("host:5000/it", "host:5000/it"), ("host:5000/it:2", "host:5000/it"), ("a:1", "p-f")],
 )
-def test_d15_images_have_the_name_that_the_function_says(image: str, name: str) -> None:
+def test_d15_names_of_images(image: str, name: str) -> None:
     made = new_function("f", project="p", code=ECHO, handler="handler", inputs=TENSORS, image=image)
     assert made.image_name() == name
 
@@ -325,7 +325,7 @@ def test_d15_the_dockerfile_is_the_golden_one(tmp_path: Path) -> None:
         requirements=["scipy==1.14.1"],
         python_version="PYTHON3_12",
     )
-    # As upstream: base, environment, instructions, packages, then the code and the user.
+    # Same as upstream: base, environment, instructions, packages, then code and user.
     spec = image_spec(made.spec, made.export(tmp_path / "function.json"), ["echo instructions"], {"A": "b c"})
     folder = images.write_context(spec, tmp_path / "context")
     text = (folder / "Dockerfile").read_text().replace(f"penstock=={penstock.__version__}", "penstock==VERSION")

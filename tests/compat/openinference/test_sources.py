@@ -1,4 +1,4 @@
-"""Where code comes from."""
+"""Sources of code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from functions import ECHO, entity, says, serving, written
+from functions import ECHO, entity, handler_code, serving, write_function
 
 from penstock.compat.openinference import parse_definition
 from penstock.compat.openinference._sources import git
@@ -42,7 +42,7 @@ def zipped(**files: str) -> bytes:
 
 @pytest.fixture
 def web(tmp_path: Path) -> Iterator[tuple[Path, str]]:
-    """A folder, and the address of a server of its files."""
+    """Runs a server of files. Yields its folder and its address."""
     folder = tmp_path / "web"
     folder.mkdir()
 
@@ -88,16 +88,16 @@ def test_d02_an_archive_here_and_on_the_web(tmp_path: Path, web: tuple[Path, str
 
 def test_d02_one_file_of_the_web_needs_no_module(tmp_path: Path, web: tuple[Path, str]) -> None:
     (web[0] / "infer.py").write_text(ECHO)
-    written(tmp_path, source={"source": f"{web[1]}/infer.py?token=secret", "handler": "handler"})
+    write_function(tmp_path, source={"source": f"{web[1]}/infer.py?token=secret", "handler": "handler"})
     with serving(tmp_path) as served:
-        # Got once: the processes do not ask again.
+        # Fetched once: the processes do not download again.
         (web[0] / "infer.py").unlink()
-        assert served.ask(1)[0] == 200
+        assert served.infer_row(1)[0] == 200
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with a branch, a tag, and a commit that neither of them names."""
+    """Creates a repository with a branch, a tag, and a commit without a name."""
     folder = tmp_path / "repository"
     folder.mkdir()
 
@@ -129,7 +129,7 @@ def test_d02_git_by_branch_tag_and_commit(tmp_path: Path, repository: Path, ref:
     assert not (code.root / ".git").exists()
 
 
-def test_d02_a_ref_that_is_none(tmp_path: Path, repository: Path) -> None:
+def test_d02_an_invalid_ref(tmp_path: Path, repository: Path) -> None:
     with pytest.raises(StartupError, match=r"function 'f': git cannot fetch file://.*: .*nothing"):
         got(tmp_path, f"git+file://{repository}#nothing", "infer:handler")
 
@@ -156,7 +156,7 @@ def test_d25_credentials_of_the_environment(
 
 def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_TOKEN", "hush-hush")
-    # A git that says what it is called with, and what the helper would tell.
+    # A fake git that prints its arguments and the output of the credential helper.
     program = tmp_path / "bin" / "git"
     program.parent.mkdir()
     program.write_text('#!/bin/sh\necho "$@ : $PENSTOCK_GIT_USER $PENSTOCK_GIT_PASSWORD" >&2\nexit 1\n')
@@ -166,10 +166,10 @@ def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypat
         got(tmp_path, "git+https://example.com/a/b", "infer:handler")
     assert "*** x-oauth-basic" in str(raised.value) or "*** ***" in str(raised.value)
     assert "hush-hush" not in str(raised.value)
-    assert "echo" in str(raised.value)  # the helper is there, without what it tells
+    assert "echo" in str(raised.value)  # the error shows the helper, without its output
 
 
-def test_d25_an_address_has_no_credentials(tmp_path: Path) -> None:
+def test_d25_urls_with_credentials_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="the URL contains credentials: set GIT_TOKEN") as raised:
         got(tmp_path, "git+https://{}{}example.com/a".format("me:hush", "@"), "infer:handler")
     assert "hush" not in str(raised.value)
@@ -187,13 +187,13 @@ def test_d25_an_address_has_no_credentials(tmp_path: Path) -> None:
         ("zip+s3://bucket", "expected a bucket and an object"),
     ],
 )
-def test_d02_other_sources_are_refused(tmp_path: Path, source: str, error: str) -> None:
+def test_d02_other_sources_are_rejected(tmp_path: Path, source: str, error: str) -> None:
     with pytest.raises(StartupError, match=error) as raised:
         got(tmp_path, source)
     assert "hush" not in str(raised.value)
 
 
-def test_d02_a_handler_without_its_module_is_told(tmp_path: Path, web: tuple[Path, str]) -> None:
+def test_d02_a_handler_without_its_module_is_reported(tmp_path: Path, web: tuple[Path, str]) -> None:
     (web[0] / "a.zip").write_bytes(zipped(infer=ECHO))
     with pytest.raises(
         StartupError, match="no module 'main' for the handler 'handler'; say where it is, as in module:"
@@ -219,7 +219,7 @@ def link() -> bytes:
         (b"no archive", "not valid"),
     ],
 )
-def test_d04_unsafe_archives_are_refused(tmp_path: Path, content: bytes, error: str) -> None:
+def test_d04_unsafe_archives_are_rejected(tmp_path: Path, content: bytes, error: str) -> None:
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(StartupError, match=error):
         got(tmp_path, "a.zip")
@@ -253,13 +253,13 @@ def test_d03_an_archive_of_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 
 
 TREE = {
-    "main.py": says("'main'"),
-    "mod.py": says("(sibling.NAME, open('data.txt').read())", before="import sibling"),
+    "main.py": handler_code("'main'"),
+    "mod.py": handler_code("(sibling.NAME, open('data.txt').read())", before="import sibling"),
     "sibling.py": "NAME = 'sibling'",
     "pkg/__init__.py": "",
-    "pkg/mod.py": says("(near.NAME, sibling.NAME)", before="from . import near\nimport sibling"),
+    "pkg/mod.py": handler_code("(near.NAME, sibling.NAME)", before="from . import near\nimport sibling"),
     "pkg/near.py": "NAME = 'near'",
-    "random.py": says("'of mine'"),
+    "random.py": handler_code("'of mine'"),
     "data.txt": "data",
 }
 
@@ -271,7 +271,7 @@ TREE = {
         ("main:handler", "main"),
         ("mod:handler", "('sibling', 'data')"),
         ("pkg.mod:handler", "('near', 'sibling')"),
-        # Python has a module of that name.
+        # The standard library has a module of that name.
         ("random:handler", "of mine"),
     ],
 )
@@ -279,7 +279,7 @@ def test_d05_handlers_and_what_they_import(tmp_path: Path, handler: str, said: s
     for name, text in TREE.items():
         (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "src" / name).write_text(text)
-    written(tmp_path, source={"source": "src", "handler": handler})
+    write_function(tmp_path, source={"source": "src", "handler": handler})
     with serving(tmp_path) as served:
         assert served.text() == said
 
@@ -292,7 +292,7 @@ def test_d05_handlers_and_what_they_import(tmp_path: Path, handler: str, said: s
         ("raise SystemExit(3)", "cannot import main: SystemExit: 3"),
     ],
 )
-def test_d05_code_that_does_not_load_is_told_at_the_start(tmp_path: Path, code: str, error: str) -> None:
-    written(tmp_path, code)
+def test_d05_code_that_does_not_load_is_reported_at_start(tmp_path: Path, code: str, error: str) -> None:
+    write_function(tmp_path, code)
     with pytest.raises(LoadError, match=error):
         serving(tmp_path).__enter__()

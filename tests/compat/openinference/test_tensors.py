@@ -1,4 +1,4 @@
-"""Tensors over REST and gRPC, and what is refused of them."""
+"""Tensors over REST and gRPC, and rejected ones."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton
 import tritonclient.http as triton_http
-from functions import ECHO, Served, says, serving, written
+from functions import ECHO, Served, handler_code, serving, write_function
 from tritonclient.utils import InferenceServerException
 
 from penstock.compat.openinference._definition.function_spec import DATATYPES
 from penstock.compat.openinference._tensors import DTYPES
 
-CODE = says("request.inputs[0].data", before="").replace("str(", "repr(")
+CODE = handler_code("request.inputs[0].data", before="").replace("str(", "repr(")
 
 
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """A function that gives back a tensor of each datatype."""
+    """Function that returns a tensor of each datatype."""
     tensors = [{"name": one, "datatype": one, "shape": [-1, 2]} for one in DATATYPES]
-    folder = written(tmp_path_factory.mktemp("echo"), ECHO, inputs=tensors, outputs=tensors)
+    folder = write_function(tmp_path_factory.mktemp("echo"), ECHO, inputs=tensors, outputs=tensors)
     with serving(folder) as served:
         yield served
 
@@ -85,10 +85,10 @@ def grpc_said(served: Served, data: list[bytes]) -> bytes:
 
 
 def test_d12_handlers_get_the_same_bytes_over_rest_and_grpc(tmp_path: Path) -> None:
-    with serving(written(tmp_path, CODE, inputs=BYTES)) as served:
-        status, answer = served.ask("a", "ü", "", datatype="BYTES")
+    with serving(write_function(tmp_path, CODE, inputs=BYTES)) as served:
+        status, answer = served.infer_row("a", "ü", "", datatype="BYTES")
         assert (status, answer["outputs"][0]["data"]) == (200, ["['a', 'ü', '']"])
-        # gRPC's raw contents have lengths before the elements.
+        # Raw contents of gRPC have a length before each element.
         assert grpc_said(served, [b"a", "ü".encode(), b""]).decode() == "['a', 'ü', '']"
         assert grpc_said(served, [b"\xff\xfe"]).decode() == r"[b'\xff\xfe']"
 
@@ -100,16 +100,16 @@ def handler(request):
     data = data if data != "YQ==" else ["YQ=="]
     return {"outputs": [{"name": "said", "datatype": "BYTES", "shape": [1], "data": data}]}
 """
-    with serving(written(tmp_path, code, inputs=BYTES), bytes_mode="digitalhub") as served:
-        # In comes base64. A list goes out as it is, a text is base64.
+    with serving(write_function(tmp_path, code, inputs=BYTES), bytes_mode="digitalhub") as served:
+        # Inputs are base64. An output list is unchanged, and a single output text is base64.
         assert grpc_said(served, [b"a"]) == b"YQ=="
         assert grpc_said(served, [b"\xff"]) == b"\xff"
-        assert served.ask("b", datatype="BYTES")[1]["outputs"][0]["data"] == ["b"]
+        assert served.infer_row("b", datatype="BYTES")[1]["outputs"][0]["data"] == ["b"]
 
 
 def test_d11_metadata_lists_what_is_declared(tmp_path: Path) -> None:
     outputs = [{"name": "y", "datatype": "BYTES", "shape": [1]}]
-    with serving(written(tmp_path, ECHO, outputs=outputs), version="r1") as served:
+    with serving(write_function(tmp_path, ECHO, outputs=outputs), version="r1") as served:
         shown = {"name": "x", "datatype": "FP32", "shape": [-1]}
         for path in ("/v2/models/m", "/v2/models/m/versions/r1"):
             status, answer = served.get(path)
@@ -120,8 +120,8 @@ def test_d11_metadata_lists_what_is_declared(tmp_path: Path) -> None:
         assert served.infer(model="n")[0] == 404
         assert served.get("/v2/models/m/versions/2/infer", {"inputs": []})[0] == 404
         with triton.InferenceServerClient(served.server.grpc_url) as client:
-            told = client.get_model_metadata("m")
-            assert [(one.name, one.datatype, list(one.shape)) for one in (*told.inputs, *told.outputs)] == [
+            metadata = client.get_model_metadata("m")
+            assert [(one.name, one.datatype, list(one.shape)) for one in (*metadata.inputs, *metadata.outputs)] == [
                 *(("x", "FP32", [-1]), ("y", "BYTES", [1])),
             ]
             assert client.is_model_ready("m")
@@ -147,7 +147,7 @@ GOOD = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}
         (["z", 1], "unexpected input 'z': model 'm' expects"),
     ],
 )
-def test_d13_what_is_not_declared_is_refused(tmp_path: Path, tensors: list[Any], error: str) -> None:
+def test_d13_undeclared_tensors_are_rejected(tmp_path: Path, tensors: list[Any], error: str) -> None:
     inputs = [
         *({"name": "x", "datatype": "FP32", "shape": [2]}, {"name": "n", "datatype": "INT8", "shape": [-1, 1]}),
     ]
@@ -156,15 +156,15 @@ def test_d13_what_is_not_declared_is_refused(tmp_path: Path, tensors: list[Any],
         tensors = [GOOD, {**number, "data": [tensors[1]]}]
     elif tensors and tensors[0] == "z":
         tensors = [GOOD, number, {**GOOD, "name": "z"}]
-    with serving(written(tmp_path, ECHO, inputs=inputs)) as served:
+    with serving(write_function(tmp_path, ECHO, inputs=inputs)) as served:
         status, answer = served.infer(*tensors)
     assert status == 400
     assert answer["error"].startswith(error)
 
 
 def test_d13_numbers_of_the_same_family_are_converted(tmp_path: Path) -> None:
-    with serving(written(tmp_path, ECHO)) as served:
-        status, answer = served.ask(1.5, datatype="FP64")
+    with serving(write_function(tmp_path, ECHO)) as served:
+        status, answer = served.infer_row(1.5, datatype="FP64")
         assert (status, answer["outputs"][0]["datatype"], answer["outputs"][0]["data"]) == (200, "FP32", [1.5])
 
 
@@ -176,30 +176,30 @@ def test_d13_numbers_of_the_same_family_are_converted(tmp_path: Path) -> None:
         ("{'name': 'y', 'datatype': 'INT8', 'data': [1]}", "output 'y' of INT8, declared is FP32"),
     ],
 )
-def test_d13_answers_are_as_declared_too(tmp_path: Path, tensor: str, error: str) -> None:
+def test_d13_responses_match_the_declaration(tmp_path: Path, tensor: str, error: str) -> None:
     code = f"def handler(request):\n    return {{'outputs': [{tensor}]}}\n"
-    written(tmp_path, code, outputs=[{"name": "y", "datatype": "FP32", "shape": [1]}])
+    write_function(tmp_path, code, outputs=[{"name": "y", "datatype": "FP32", "shape": [1]}])
     with serving(tmp_path) as served:
-        status, answer = served.ask(1)
+        status, answer = served.infer_row(1)
         assert status == 500
         assert error in answer["error"]
     with serving(tmp_path, validate="off") as served:
-        assert served.ask(1)[0] == 200
+        assert served.infer_row(1)[0] == 200
 
 
-def test_d13_without_validation_all_goes_as_upstream(tmp_path: Path) -> None:
+def test_d13_without_validation_as_upstream(tmp_path: Path) -> None:
     code = """
 def handler(request):
     return {"outputs": [{**one.dict(), "shape": [7, 7]} for one in request.inputs]}
 """
-    with serving(written(tmp_path, code), validate="off") as served:
+    with serving(write_function(tmp_path, code), validate="off") as served:
         status, answer = served.infer({"name": "other", "datatype": "INT8", "shape": [1, 2], "data": [1, 2]})
     assert status == 200
-    # The shape that the handler gives does not fit: it gives way.
+    # The handler's shape does not fit, so the last axis is adjusted.
     assert answer["outputs"] == [{"name": "other", "datatype": "INT8", "shape": [1, 2], "data": [1, 2]}]
 
 
-def test_d23_tensors_without_a_name_are_known_by_their_place(tmp_path: Path) -> None:
-    with serving(written(tmp_path, ECHO, inputs=[{"shape": [1]}])) as served:
-        assert served.ask(2)[1]["outputs"][0]["data"] == [2.0]
+def test_d23_unnamed_tensors_are_matched_by_position(tmp_path: Path) -> None:
+    with serving(write_function(tmp_path, ECHO, inputs=[{"shape": [1]}])) as served:
+        assert served.infer_row(2)[1]["outputs"][0]["data"] == [2.0]
         assert served.get("/v2/models/m")[1]["inputs"][0]["name"] == "input-0"

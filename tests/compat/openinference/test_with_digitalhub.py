@@ -1,4 +1,4 @@
-"""Functions that DigitalHub's own SDK has made, without a platform."""
+"""Functions of DigitalHub's own SDK, without a platform."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TENSORS = [{"name": "x", "shape": [-1]}, {"name": "t", "shape": [-1], "datatype"
 
 
 def made(folder: Path, **parameters: Any) -> dict[str, Any]:
-    """What the SDK makes of the parameters of `new_function`."""
+    """Returns the SDK's function for parameters of `new_function`."""
     whole = {"handler": "handler", "python_version": "PYTHON3_11", "model_name": "m", "inputs": TENSORS, **parameters}
     command = [str(PYTHON), "-c", SCRIPT, json.dumps(whole)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env={"HOME": str(folder)})
@@ -50,7 +50,7 @@ def test_d17_a_function_of_the_sdk_is_served(tmp_path: Path) -> None:
     assert [one["data"] for one in answer.json()["outputs"]] == [[1.0], ["a"]]
 
 
-def test_d01_what_the_sdk_exports_is_read(tmp_path: Path) -> None:
+def test_d01_exports_of_the_sdk_are_parsed(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "infer.py").write_text(ECHO)
     entity = made(tmp_path, code_src="src/infer.py", init_function="init", requirements=["numpy==1.26.4"])
@@ -64,6 +64,6 @@ def test_d01_what_the_sdk_exports_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "source", ["git+https://example.com/a/b#v1", "zip+https://example.com/a.zip", "zip+s3://bucket/a.zip"]
 )
-def test_d02_sources_that_the_sdk_takes_are_taken(tmp_path: Path, source: str) -> None:
+def test_d02_sources_of_the_sdk_are_supported(tmp_path: Path, source: str) -> None:
     function = as_function(made(tmp_path, code_src=source, handler="pkg.mod:func")).spec
     assert (function.source.source, function.source.handler) == (source, "pkg.mod:func")

@@ -1,4 +1,4 @@
-"""Models as PyTriton's `bind` makes them, behind a whole server without a socket."""
+"""Bound PyTriton models behind a complete server without a socket."""
 
 from __future__ import annotations
 
@@ -37,27 +37,27 @@ def bound(
     unrecoverable: Callable[[BaseException], None] = unexpected,
     **config: Any,
 ) -> Iterator[Client]:
-    """A client of model `m`; `config` are the fields of its `ModelConfig`."""
+    """Returns a client of model `m`; `config` holds fields of its `ModelConfig`."""
     binding = Binding.of("m", infer_func, inputs, outputs, 1, ModelConfig(**config), strict)
     with Client(bind(binding, unrecoverable)) as client:
         yield client
 
 
 def rows(*values: float) -> Array:
-    """A batch of one number each, as X has them."""
+    """Returns a batch with one number in each row, for X."""
     return np.array(values, np.float32).reshape(-1, 1)
 
 
-def streamed(client: Client, value: float) -> list[Any]:
-    """Every answer to a request of one row, as a list of its outputs."""
-    answered = client.post("/v2/models/m/generate_stream", json.dumps({"x": [value]}))
-    assert answered.status == 200
-    events = [json.loads(line[6:]) for line in answered.body.decode().splitlines() if line.startswith("data: ")]
+def stream_outputs(client: Client, value: float) -> list[Any]:
+    """Returns the outputs of each response to a request of one row."""
+    response = client.post("/v2/models/m/generate_stream", json.dumps({"x": [value]}))
+    assert response.status == 200
+    events = [json.loads(line[6:]) for line in response.body.decode().splitlines() if line.startswith("data: ")]
     return [event["y"] if isinstance(event["y"], list) else [event["y"]] for event in events]
 
 
-class Together:
-    """Has requests share a call: the first one is held until all others wait.
+class SharedCall:
+    """Makes requests share a call: the first one blocks until all others wait.
 
     Args:
         infer_func: Is called with lists of requests.
@@ -73,27 +73,27 @@ class Together:
             self.gate.enter()
         return self._plain(requests)
 
-    def ask(self, client: Client, asked: list[dict[str, Any]], **more: Any) -> list[Any]:
-        """What came of each request: its outputs, or the exception. All but the first have shared a call."""
-        return ask_together(client, self.gate, asked, **more)
+    def infer(self, client: Client, requests: list[dict[str, Any]], **options: Any) -> list[Any]:
+        """Returns the outputs or the exception of each request. All but the first share a call."""
+        return infer_together(client, self.gate, requests, **options)
 
 
-def ask_together(client: Client, gate: Gate, asked: list[dict[str, Any]], **more: Any) -> list[Any]:
-    """As `Together.ask`, for a callable that enters the gate when it is first called."""
-    one = lambda inputs: lambda: client.infer("m", inputs, **more)  # noqa: E731
-    futures = at_once([one(asked[0])])
+def infer_together(client: Client, gate: Gate, requests: list[dict[str, Any]], **options: Any) -> list[Any]:
+    """Same as `SharedCall.infer`, for a callable that enters the gate in its first call."""
+    one = lambda inputs: lambda: client.infer("m", inputs, **options)  # noqa: E731
+    futures = at_once([one(requests[0])])
     gate.await_entered()
-    for place, inputs in enumerate(asked[1:], 1):
+    for index, inputs in enumerate(requests[1:], 1):
         futures += at_once([one(inputs)])
-        until(lambda place=place: waiting(client) == place, f"{place} requests to wait")
+        until(lambda index=index: waiting(client) == index, f"{index} requests to wait")
     gate.open()
     return [future.exception() or future.result() for future in futures]
 
 
 def waiting(client: Client) -> int:
-    """How many requests wait for model `m`."""
+    """Returns the number of waiting requests of model `m`."""
     found = re.search(r'^penstock_queue_depth\{[^}]*model="m"[^}]*\} (\d+)', client.get("/metrics").body.decode(), re.M)
     return int(found[1]) if found else -1
 
 
-__all__ = ["Together", "X", "Y", "ask_together", "bound", "rows", "streamed"]
+__all__ = ["SharedCall", "X", "Y", "bound", "infer_together", "rows", "stream_outputs"]

@@ -1,11 +1,11 @@
-"""One server of native models for all tests of the clients."""
+"""A server of native models for all client tests."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from native_server import GO_ON, LEFT, Urls, serving
+from native_server import CLIENT_LEFT, RELEASE, Urls, serving
 
 
 @pytest.fixture(scope="session")
@@ -21,8 +21,8 @@ def url(request: pytest.FixtureRequest, urls: Urls) -> str:
 
 @pytest.fixture
 def held_back() -> Iterator[None]:
-    """Until the test says otherwise, `held` and `halting` do not go on."""
-    GO_ON.clear()
-    LEFT.clear()
+    """Blocks `held` and `halting` until the test releases them."""
+    RELEASE.clear()
+    CLIENT_LEFT.clear()
     yield
-    GO_ON.set()
+    RELEASE.set()

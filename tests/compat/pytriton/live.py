@@ -1,4 +1,4 @@
-"""Live `Triton` servers on free ports of this machine, and callers that know no client library of PyTriton's."""
+"""Live `Triton` servers on free ports of this machine, and requests without PyTriton's clients."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def double(x: Any) -> Any:
 
 
 def triton(*, security_config: Any = None, workspace: Any = None, policy: Any = None, **config: Any) -> Triton:
-    """A server that is not started; `config` are fields of its `TritonConfig`."""
+    """Returns a server that is not started; `config` holds fields of its `TritonConfig`."""
     settings = TritonConfig(**{**HERE, **config})
     return Triton(config=settings, security_config=security_config, workspace=workspace, triton_lifecycle_policy=policy)
 
 
 def bind(server: TritonBase, name: str = "m", infer_func: Any = double, version: int = 1, **config: Any) -> None:
-    """Binds a model from x to y; `config` are the fields of its `ModelConfig`."""
+    """Binds a model from x to y; `config` holds fields of its `ModelConfig`."""
     server.bind(name, infer_func, [X], [Y], model_version=version, config=ModelConfig(**config))
 
 
@@ -52,12 +52,12 @@ def url(server: Triton, endpoint: str = "http") -> str:
 
 
 def ask(server: Triton, name: str = "m") -> Answer:
-    """The answer to one inference over HTTP."""
+    """Returns the response to an inference over HTTP."""
     return infer(url(server), name, {"x": ROW})
 
 
 def answers(server: Triton, name: str = "m") -> bool:
-    """Whether the model doubles, over HTTP and gRPC."""
+    """Checks that the model doubles, over HTTP and gRPC."""
     over_http = ask(server, name).array("y").tolist()
     with grpc.insecure_channel(url(server, "grpc").removeprefix("grpc://")) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -68,7 +68,7 @@ def answers(server: Triton, name: str = "m") -> bool:
 
 
 def once_in_serve(call: Callable[[], object]) -> threading.Thread:
-    """Calls it, on a thread of its own, when this process's main thread is in `serve` and catches signals there."""
+    """Calls a function on a new thread, after the main thread has entered `serve` and handles signals there."""
 
     def run() -> None:
         until(lambda: signal.getsignal(signal.SIGINT) is not signal.default_int_handler)

@@ -1,4 +1,4 @@
-"""A server of native models, for the tests of the clients."""
+"""Server of native models, for the client tests."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from penstock import Batching, Context, Server, Tensor, Unavailable, model
 from waiting import PATIENCE
 
 F = np.float32
-GO_ON = threading.Event()
-"""What `held` and the second piece of `halting` wait for."""
-LEFT = threading.Event()
-"""Set when a caller of `halting` has left."""
+RELEASE = threading.Event()
+"""Releases `held`, and the second response of `halting`."""
+CLIENT_LEFT = threading.Event()
+"""Set when a client of `halting` has left."""
 
 
 def _tensors(names: str, datatype: Any = F) -> list[Tensor]:
@@ -46,15 +46,15 @@ def broken(x: Any) -> Any:
 
 @model(inputs=_tensors("x"), outputs=_tensors("y"), batching=Batching(8))
 def held(x: Any) -> Any:
-    assert GO_ON.wait(PATIENCE)
+    assert RELEASE.wait(PATIENCE)
     return x
 
 
-@model(inputs=_tensors("x"), outputs=_tensors("said", bytes), batching=Batching(1))
+@model(inputs=_tensors("x"), outputs=_tensors("seen_by_model", bytes), batching=Batching(1))
 def listening(x: Any, ctx: Context) -> Any:
     headers = {name: value for name, value in ctx.headers.items() if name.startswith("header")}
-    said = {**ctx.parameters, **headers, "id": ctx.request_id}
-    return np.array([[json.dumps(said, sort_keys=True).encode()]], object)
+    seen_by_model = {**ctx.parameters, **headers, "id": ctx.request_id}
+    return np.array([[json.dumps(seen_by_model, sort_keys=True).encode()]], object)
 
 
 @model(name="counting", inputs=_tensors("n", np.int32), outputs=_tensors("i", np.int32), batching=Batching(1))
@@ -66,9 +66,9 @@ def counting(n: Any) -> Iterator[Any]:
 @model(inputs=_tensors("n", np.int32), outputs=_tensors("i", np.int32), batching=Batching(1))
 def halting(n: Any, ctx: Context) -> Iterator[Any]:
     yield np.zeros((1, 1), np.int32)
-    while not GO_ON.wait(0.01):
+    while not RELEASE.wait(0.01):
         if ctx.cancelled:
-            LEFT.set()
+            CLIENT_LEFT.set()
             return
     yield np.ones((1, 1), np.int32)
 
@@ -83,7 +83,7 @@ MODELS = (add, text, plain, broken, held, listening, counting, halting, breaking
 
 
 class Urls(NamedTuple):
-    """Where a server is."""
+    """Addresses of a server."""
 
     http: str
     grpc: str
@@ -91,6 +91,6 @@ class Urls(NamedTuple):
 
 @contextmanager
 def serving(*models: Any, **options: Any) -> Iterator[Urls]:
-    """A server of models, by default all of these."""
+    """Runs a server of models, by default all of these."""
     with Server(*(models or MODELS), http="127.0.0.1:0", grpc="127.0.0.1:0", **options) as server:
         yield Urls(server.http_url, f"grpc://{server.grpc_address}")

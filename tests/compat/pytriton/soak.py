@@ -1,4 +1,4 @@
-"""All five clients against one server for a while: memory, descriptors and threads stay as they were.
+"""Soak test of all five clients: memory, descriptors and threads stay constant.
 
 By hand: `python tests/compat/pytriton/soak.py 600`. A test does the same for some seconds.
 """
@@ -20,7 +20,7 @@ import numpy as np
 if __name__ == "__main__":
     sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 
-from native_server import GO_ON, Urls, serving
+from native_server import RELEASE, Urls, serving
 
 from penstock.compat.pytriton.client import (
     AsyncioDecoupledModelClient,
@@ -37,7 +37,7 @@ CALLS = 20
 
 
 class Usage(NamedTuple):
-    """What this process holds."""
+    """Resources of this process."""
 
     megabytes: float
     descriptors: int
@@ -82,7 +82,7 @@ def tasks(url: str) -> None:
 def streams(url: str) -> None:
     with DecoupledModelClient(url, "counting") as client:
         assert len([*client.infer_batch(N)]) == 20
-        # Left in the middle.
+        # The stream is abandoned in the middle.
         next(client.infer_batch(N))
     with DecoupledModelClient(url, "breaking") as client:
         refused(lambda: [*client.infer_batch(N)])
@@ -108,8 +108,8 @@ def refused(call: Callable[[], Any]) -> None:
 
 
 def rounds(urls: Urls, seconds: float, say: Callable[[Usage, int], None]) -> tuple[Usage, Usage]:
-    """Uses the clients for so long; what was held after the first rounds, and at the end."""
-    GO_ON.set()
+    """Uses the clients for a time. Returns the resources after the first rounds and at the end."""
+    RELEASE.set()
     count = 0
     first: Usage | None = None
     deadline = time.monotonic() + seconds
@@ -129,13 +129,13 @@ def rounds(urls: Urls, seconds: float, say: Callable[[Usage, int], None]) -> tup
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
-    begin = said = time.monotonic()
+    begin = printed = time.monotonic()
 
     def say(usage: Usage, count: int) -> None:
-        nonlocal said
-        if time.monotonic() - said >= seconds / 40:
-            said = time.monotonic()
-            print(f"{said - begin:6.0f} s  round {count:6}  {usage.megabytes:7.1f} MB  "
+        nonlocal printed
+        if time.monotonic() - printed >= seconds / 40:
+            printed = time.monotonic()
+            print(f"{printed - begin:6.0f} s  round {count:6}  {usage.megabytes:7.1f} MB  "
                   f"{usage.descriptors:4} descriptors  {usage.threads:3} threads", flush=True)  # fmt: skip
 
     with serving() as urls:

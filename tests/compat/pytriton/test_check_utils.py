@@ -1,4 +1,4 @@
-"""`pytriton.check.utils`, with which functional tests are written."""
+"""`pytriton.check.utils`, the tools of functional tests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SAYS = "import sys; print('out\\nput'); print('err', file=sys.stderr)"
 
 @pytest.fixture
 def root_logger() -> Iterator[logging.Logger]:
-    """The root logger, as it was again afterwards."""
+    """Restores the root logger after the test."""
     logger = logging.getLogger()
     handlers, level = [*logger.handlers], logger.level
     yield logger
@@ -39,7 +39,7 @@ def test_a_free_port_can_be_listened_on() -> None:
         pass
 
 
-def test_a_script_runs_beside_and_its_output_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_script_runs_in_the_background_and_its_output_is_stored(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO), utils.ScriptThread([sys.executable, "-c", SAYS], name="sayer") as script:
         pass
     assert script.returncode == 0
@@ -60,7 +60,7 @@ def test_a_script_may_be_signalled(tmp_path: Path) -> None:
     assert script.output == str(tmp_path)
 
 
-def test_a_script_that_is_not_there(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_script_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
     with utils.ScriptThread(["/nonexistent/command"]) as script:
         pass
     assert script.returncode is None
@@ -73,7 +73,7 @@ def test_the_warning_about_verbose_logs_is_found() -> None:
     assert utils.search_warning_on_too_verbose_log_level(text) is None
 
 
-def test_processes_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:
+def test_processes_are_monitored(caplog: pytest.LogCaptureFixture) -> None:
     seen: list[int] = []
     child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     try:
@@ -93,7 +93,7 @@ def test_processes_are_looked_at(caplog: pytest.LogCaptureFixture) -> None:
     assert "is missing in process table" in caplog.text
 
 
-def test_a_thread_looks_again_and_again() -> None:
+def test_a_thread_monitors_periodically() -> None:
     looks = threading.Semaphore(0)
     monitoring = utils.ProcessMonitoring(os.getpid(), loglevel=logging.DEBUG)
     monitoring.register_custom_monitor(lambda _: looks.release())

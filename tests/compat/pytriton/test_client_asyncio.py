@@ -1,4 +1,4 @@
-"""`AsyncioModelClient`: what differs from `ModelClient`."""
+"""`AsyncioModelClient`: the differences from `ModelClient`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_server import GO_ON, Urls
+from native_server import RELEASE, Urls
 
 from penstock.compat.pytriton.client import AsyncioModelClient
 from penstock.compat.pytriton.client import exceptions as errors
@@ -42,7 +42,7 @@ def test_many_tasks_share_a_client(url: str) -> None:
     asyncio.run(main())
 
 
-def test_the_configuration_is_awaited_and_asked_for_once(url: str) -> None:
+def test_the_configuration_is_awaited_and_requested_once(url: str) -> None:
     async def twice(client: AsyncioModelClient) -> Any:
         first = await client.model_config
         assert await client.model_config is first
@@ -55,11 +55,11 @@ def test_the_configuration_is_awaited_and_asked_for_once(url: str) -> None:
 
 
 def test_parameters_headers_and_ids_arrive(url: str) -> None:
-    async def asked(client: AsyncioModelClient) -> Any:
+    async def infer(client: AsyncioModelClient) -> Any:
         return await client.infer_batch(A[:1], parameters={"p": 2}, headers={"header_a": 3})
 
-    said = json.loads(use(url, "listening", asked)["said"][0, 0])
-    assert (said["p"], said["header_a"], said["id"]) == (2, "3", "0")
+    seen_by_model = json.loads(use(url, "listening", infer)["seen_by_model"][0, 0])
+    assert (seen_by_model["p"], seen_by_model["header_a"], seen_by_model["id"]) == (2, "3", "0")
 
 
 def test_errors(url: str) -> None:
@@ -82,7 +82,7 @@ def test_errors(url: str) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_an_inference_that_takes_too_long(urls: Urls) -> None:
+def test_an_inference_that_times_out(urls: Urls) -> None:
     with pytest.raises(
         errors.PyTritonClientTimeoutError, match=r"^Timeout exceeded while running inference for held: timed out$"
     ):
@@ -92,10 +92,10 @@ def test_an_inference_that_takes_too_long(urls: Urls) -> None:
         match=r"^Error occurred on Triton Inference Server side:\n Deadline Exceeded$",
     ):
         use(urls.grpc, "held", lambda c: c.infer_batch(A), inference_timeout_s=0.2)
-    GO_ON.set()
+    RELEASE.set()
 
 
-def test_a_server_that_is_not_there() -> None:
+def test_a_server_that_is_not_running() -> None:
     with pytest.raises(
         errors.PyTritonClientTimeoutError, match=r"^Timeout while waiting for model m to be ready for 0\.1s$"
     ):
@@ -104,13 +104,13 @@ def test_a_server_that_is_not_there() -> None:
         use("127.0.0.1:1", "m", lambda c: c.close(), lazy_init=False, init_timeout_s=0.1)
 
 
-def test_a_model_that_is_not_there(url: str) -> None:
+def test_an_unknown_model(url: str) -> None:
     with pytest.raises(errors.PyTritonClientTimeoutError, match=r"model nope to be ready for 0\.2s$") as caught:
         use(url, "nope", lambda c: c.infer_sample(A), init_timeout_s=0.2)
     assert isinstance(caught.value, errors.PyTritonClientModelUnavailableError)
 
 
-def test_a_closed_client_is_not_used(url: str) -> None:
+def test_a_closed_client_is_unusable(url: str) -> None:
     async def main() -> None:
         client = AsyncioModelClient(url, "plain")
         await client.infer_sample(A[0])

@@ -1,4 +1,4 @@
-"""`DecoupledModelClient` and `AsyncioDecoupledModelClient`: answers in pieces."""
+"""`DecoupledModelClient` and `AsyncioDecoupledModelClient`: streams of responses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_server import GO_ON, LEFT, Urls
+from native_server import CLIENT_LEFT, RELEASE, Urls
 
 from penstock.compat.pytriton.client import AsyncioDecoupledModelClient, DecoupledModelClient
 from penstock.compat.pytriton.client import exceptions as errors
@@ -18,16 +18,16 @@ N = np.array([[3]], np.int32)
 NONE = np.array([[0]], np.int32)
 
 
-def numbers(pieces: Any) -> list[Any]:
-    return [piece["i"].tolist() for piece in pieces]
+def numbers(responses: Any) -> list[Any]:
+    return [response["i"].tolist() for response in responses]
 
 
 async def collected(url: str, model: str, method: str, *inputs: Any, **options: Any) -> list[Any]:
     async with AsyncioDecoupledModelClient(url, model, **options) as client:
-        return [piece["i"].tolist() async for piece in getattr(client, method)(*inputs)]
+        return [response["i"].tolist() async for response in getattr(client, method)(*inputs)]
 
 
-def test_pieces_of_batches_and_samples(urls: Urls) -> None:
+def test_responses_of_batches_and_samples(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "counting") as client:
         assert numbers(client.infer_batch(N)) == [[[0]], [[1]], [[2]]]
         assert numbers(client.infer_sample(n=N[0])) == [[0], [1], [2]]
@@ -48,7 +48,7 @@ def test_only_over_grpc(urls: Urls) -> None:
         asyncio.run(collected(urls.http, "counting", "infer_batch", N))
 
 
-def test_a_coupled_model_is_for_another_client(urls: Urls) -> None:
+def test_a_coupled_model_needs_another_client(urls: Urls) -> None:
     x = np.ones(2, np.float32)
     with DecoupledModelClient(urls.grpc, "plain") as client:
         for _ in range(2):
@@ -69,16 +69,16 @@ def test_arguments_are_checked(urls: Urls) -> None:
             client.infer_batch()
         with pytest.raises(errors.PyTritonClientValueError, match="is not a numpy array"):
             client.infer_batch([1])
-        # It is not in progress for all that.
+        # The stream does not count as in progress.
         assert numbers(client.infer_batch(N)) == [[[0]], [[1]], [[2]]]
     with pytest.raises(errors.PyTritonClientValueError, match=r"^Provide input data$"):
         asyncio.run(collected(urls.grpc, "counting", "infer_batch"))
 
 
-def test_parameters_and_headers_go_along(urls: Urls) -> None:
+def test_parameters_and_headers_are_sent(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "counting") as client:
-        pieces = client.infer_batch(N, parameters={"a": 1}, headers={"header_b": "c"})
-        assert len(numbers(pieces)) == 3
+        responses = client.infer_batch(N, parameters={"a": 1}, headers={"header_b": "c"})
+        assert len(numbers(responses)) == 3
 
 
 @pytest.mark.usefixtures("held_back")
@@ -89,42 +89,42 @@ def test_one_stream_at_a_time(urls: Urls) -> None:
         with pytest.raises(errors.PyTritonClientInferenceServerError, match=r"^Inference is already in progress$"):
             client.infer_batch(N)
         first.close()
-        assert LEFT.wait(PATIENCE)
+        assert CLIENT_LEFT.wait(PATIENCE)
         with pytest.raises(StopIteration):
             next(first)
-        LEFT.clear()
-        # One that is let go ends as well.
+        CLIENT_LEFT.clear()
+        # A deleted iterator ends its stream too.
         second = client.infer_batch(N)
         next(second)
         del second
         gc.collect()
-        assert LEFT.wait(PATIENCE)
-        GO_ON.set()
+        assert CLIENT_LEFT.wait(PATIENCE)
+        RELEASE.set()
         assert numbers(client.infer_batch(N)) == [[[0]], [[1]]]
 
 
 @pytest.mark.usefixtures("held_back")
 def test_closing_ends_the_stream_with_a_warning(urls: Urls, caplog: pytest.LogCaptureFixture) -> None:
     with DecoupledModelClient(urls.grpc, "halting") as client:
-        pieces = client.infer_batch(N)
-        next(pieces)
+        responses = client.infer_batch(N)
+        next(responses)
     assert "DecoupledModelClient is still streaming answers" in caplog.text
     with pytest.raises(errors.PyTritonClientClosedError):
-        next(pieces)
-    assert LEFT.wait(PATIENCE)
+        next(responses)
+    assert CLIENT_LEFT.wait(PATIENCE)
     with pytest.raises(errors.PyTritonClientClosedError):
         client.infer_batch(N)
 
 
 @pytest.mark.usefixtures("held_back")
-def test_a_piece_that_takes_too_long(urls: Urls) -> None:
+def test_a_response_that_times_out(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "halting", inference_timeout_s=0.2) as client:
-        pieces = client.infer_batch(N)
-        assert next(pieces)["i"].item() == 0
+        responses = client.infer_batch(N)
+        assert next(responses)["i"].item() == 0
         with pytest.raises(
             errors.PyTritonClientTimeoutError, match=r"^Timeout occurred during inference request\. Timeout: 0\.2 s$"
         ):
-            next(pieces)
+            next(responses)
     with pytest.raises(
         errors.PyTritonClientTimeoutError,
         match=r"^Timeout while waiting for model halting to return next response 0\.2s$",
@@ -132,45 +132,45 @@ def test_a_piece_that_takes_too_long(urls: Urls) -> None:
         asyncio.run(collected(urls.grpc, "halting", "infer_batch", N, inference_timeout_s=0.2))
 
 
-def test_an_error_between_pieces(urls: Urls) -> None:
+def test_an_error_between_responses(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "breaking") as client:
         for _ in range(2):
-            pieces = client.infer_batch(N)
-            assert next(pieces)["i"].item() == 0
+            responses = client.infer_batch(N)
+            assert next(responses)["i"].item() == 0
             with pytest.raises(
                 errors.PyTritonClientInferenceServerError,
                 match=r"^Error occurred during inference request. Message: midway$",
             ):
-                next(pieces)
+                next(responses)
     with pytest.raises(
         errors.PyTritonClientInferenceServerError, match=r"^Error occurred on Triton Inference Server side:\n midway$"
     ):
         asyncio.run(collected(urls.grpc, "breaking", "infer_batch", N))
 
 
-def test_a_refusal_is_the_iterators(urls: Urls) -> None:
+def test_the_iterator_raises_a_rejection(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "counting") as client:
-        pieces = client.infer_batch(N.astype(np.float32))
+        responses = client.infer_batch(N.astype(np.float32))
         with pytest.raises(errors.PyTritonClientInferenceServerError, match="FP32"):
-            next(pieces)
-        with client.infer_batch(N) as pieces:
-            assert len(numbers(pieces)) == 3
+            next(responses)
+        with client.infer_batch(N) as responses:
+            assert len(numbers(responses)) == 3
 
 
 @pytest.mark.usefixtures("held_back")
-def test_asyncio_has_many_streams_and_ends_those_that_are_left(urls: Urls) -> None:
+def test_asyncio_has_concurrent_streams_and_ends_abandoned_ones(urls: Urls) -> None:
     async def main() -> None:
         async with AsyncioDecoupledModelClient(urls.grpc, "counting", lazy_init=False) as client:
 
             async def one() -> int:
-                return len([piece async for piece in client.infer_batch(N, parameters={"a": 1})])
+                return len([response async for response in client.infer_batch(N, parameters={"a": 1})])
 
             assert await asyncio.gather(*(one() for _ in range(10))) == [3] * 10
         async with AsyncioDecoupledModelClient(urls.grpc, "halting") as client:
-            pieces = client.infer_batch(N)
-            async for _ in pieces:
+            responses = client.infer_batch(N)
+            async for _ in responses:
                 break
-            await pieces.aclose()  # type: ignore[attr-defined]
-            await asyncio.to_thread(until, LEFT.is_set)
+            await responses.aclose()  # type: ignore[attr-defined]
+            await asyncio.to_thread(until, CLIENT_LEFT.is_set)
 
     asyncio.run(main())

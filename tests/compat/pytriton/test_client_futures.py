@@ -1,4 +1,4 @@
-"""`FuturesModelClient`: futures, bounds, closing; and the chunking client that PyTriton's guide builds of it."""
+"""`FuturesModelClient`: futures, limits, closing, and the chunking client of PyTriton's guide."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_server import GO_ON, Urls
+from native_server import RELEASE, Urls
 
 from penstock.compat.pytriton.client import FuturesModelClient
 from penstock.compat.pytriton.client import exceptions as errors
@@ -29,7 +29,7 @@ def test_many_requests_need_few_threads(url: str) -> None:
         assert {*as_completed(futures, PATIENCE)} == {*futures}
 
 
-def test_samples_and_what_is_known_of_the_model(url: str) -> None:
+def test_samples_and_the_models_configuration(url: str) -> None:
     with FuturesModelClient(url, "add") as client:
         assert client.wait_for_model(PATIENCE).result(PATIENCE) is None
         assert client.infer_sample(b=A[0], a=A[0]).result(PATIENCE)["sum"].tolist() == [0, 2, 4]
@@ -40,13 +40,13 @@ def test_samples_and_what_is_known_of_the_model(url: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["max_workers", "max_queue_size"])
-def test_bounds_are_positive(name: str) -> None:
+def test_limits_are_positive(name: str) -> None:
     for bound in (0, -1):
         with pytest.raises(ValueError, match=rf"^{name} must be greater than 0$"):
             FuturesModelClient("localhost", "m", **{name: bound})
 
 
-def test_errors_are_the_futures(url: str) -> None:
+def test_futures_raise_errors(url: str) -> None:
     with FuturesModelClient(url, "add") as client:
         with pytest.raises(errors.PyTritonClientValueError, match=r"^Use either positional"):
             client.infer_batch(A, b=A).result(PATIENCE)
@@ -61,7 +61,7 @@ def test_errors_are_the_futures(url: str) -> None:
             assert isinstance(future.exception(PATIENCE), errors.PyTritonClientInvalidUrlError)
 
 
-def test_a_model_that_is_not_there_fails_what_waits_for_it(url: str) -> None:
+def test_an_unknown_model_fails_the_waiting_requests(url: str) -> None:
     with FuturesModelClient(url, "nope", init_timeout_s=0.2) as client:
         for _ in range(2):
             futures = [client.infer_sample(A) for _ in range(5)]
@@ -72,22 +72,22 @@ def test_a_model_that_is_not_there_fails_what_waits_for_it(url: str) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_a_full_queue_is_refused_at_once(url: str) -> None:
+def test_a_full_queue_is_rejected_at_once(url: str) -> None:
     bounds: Any = {"max_workers": 2, "max_queue_size": 3}
     with FuturesModelClient(url, "held", non_blocking=True, **bounds) as client:
         futures = [client.infer_batch(A) for _ in range(5)]
         with pytest.raises(errors.PyTritonClientQueueFullError, match=r"^Queue is full$"):
             client.infer_batch(A)
-        GO_ON.set()
+        RELEASE.set()
         assert all(future.result(PATIENCE)["y"].shape == (2, 3) for future in futures)
-        # Whoever has its answer finds room.
+        # A client with its response finds room.
         for _ in range(50):
             futures = [client.infer_batch(A) for _ in range(5)]
             for future in futures:
                 future.result(PATIENCE)
 
 
-def test_a_full_queue_is_waited_for_as_long_as_an_inference_may_take() -> None:
+def test_a_call_waits_for_a_full_queue_until_the_inference_timeout() -> None:
     client = FuturesModelClient(
         "127.0.0.1:1", "m", max_workers=1, max_queue_size=1, init_timeout_s=PATIENCE, inference_timeout_s=0.1
     )
@@ -99,14 +99,14 @@ def test_a_full_queue_is_waited_for_as_long_as_an_inference_may_take() -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_a_caller_waits_for_room(url: str) -> None:
+def test_a_call_waits_for_room(url: str) -> None:
     with FuturesModelClient(url, "held", max_workers=1, max_queue_size=1) as client:
         futures = [client.infer_batch(A), client.infer_batch(A)]
         third: list[Any] = []
         thread = threading.Thread(target=lambda: third.append(client.infer_batch(A).result(PATIENCE)))
         thread.start()
         assert not third
-        GO_ON.set()
+        RELEASE.set()
         thread.join(PATIENCE)
         assert len(third) == 1
         assert all(future.result(PATIENCE) for future in futures)
@@ -119,7 +119,7 @@ def test_cancelled_requests_make_room(url: str) -> None:
         assert waiting.cancel()
         until(lambda: client._window._in_flight, "the first to be under way")
         assert under_way.cancel()
-        GO_ON.set()
+        RELEASE.set()
         assert last.result(PATIENCE)["y"].shape == (2, 3)
         for future in (under_way, waiting):
             with pytest.raises(CancelledError):
@@ -128,7 +128,7 @@ def test_cancelled_requests_make_room(url: str) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_closing_finishes_what_was_asked_for(url: str) -> None:
+def test_closing_finishes_earlier_calls(url: str) -> None:
     client = FuturesModelClient(url, "held", max_workers=2)
     futures = [client.infer_batch(A) for _ in range(6)]
     client.close(wait=False)
@@ -136,7 +136,7 @@ def test_closing_finishes_what_was_asked_for(url: str) -> None:
         with pytest.raises(errors.PyTritonClientClosedError, match=r"^FutureModelClient is already closed$"):
             call()
     assert not any(future.done() for future in futures)
-    threading.Timer(0.05, GO_ON.set).start()
+    threading.Timer(0.05, RELEASE.set).start()
     client.close()
     assert all(future.done() for future in futures)
     assert all(future.result()["y"].shape == (2, 3) for future in futures)
@@ -148,14 +148,14 @@ def test_a_client_that_was_never_used_closes() -> None:
         pass
 
 
-def test_an_inference_that_takes_too_long(urls: Urls, held_back: None) -> None:
+def test_an_inference_that_times_out(urls: Urls, held_back: None) -> None:
     with FuturesModelClient(urls.http, "held", inference_timeout_s=0.2) as client:
         error = client.infer_batch(A).exception(PATIENCE)
         assert isinstance(error, errors.PyTritonClientTimeoutError)
         assert str(error) == "Timeout occurred during inference request. Timeout: 0.2 s Message: timed out"
 
 
-def test_callbacks_may_ask_for_more(url: str) -> None:
+def test_callbacks_may_send_requests(url: str) -> None:
     with FuturesModelClient(url, "add", max_workers=1, max_queue_size=1) as client:
         sums: list[Any] = []
 
@@ -170,7 +170,7 @@ def test_callbacks_may_ask_for_more(url: str) -> None:
 
 
 class Chunking(FuturesModelClient):
-    """A batch of any size, in parts of as many rows as the model takes."""
+    """Runs a batch of any size, in parts of the model's maximum batch size."""
 
     def __init__(self, url: str, model_name: str) -> None:
         super().__init__(url, model_name, max_workers=None)

@@ -1,4 +1,4 @@
-"""What the clients' modules hold, and how their errors and signatures are built."""
+"""Names in the clients' modules, and the classes and signatures of errors and clients."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_constructor_of_futures() -> None:
     }
 
 
-def test_the_timeouts_that_none_stands_for() -> None:
+def test_default_timeouts() -> None:
     made = client.ModelClient("localhost", "m")
     assert (made._init_timeout_s, made._inference_timeout_s, made._network_timeout_s) == (300.0, 60.0, 60.0)
     made.close()

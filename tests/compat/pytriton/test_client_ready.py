@@ -1,4 +1,4 @@
-"""Waiting for servers and models, the functions of `client.utils`, tokens, and what one client hands to another."""
+"""Readiness of servers and models, the functions of `client.utils`, tokens, and `from_existing_client`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_forms_of_urls(url: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://host", "ftp://host", "host:port", "", ":8000", "http://", "host:99999"])
-def test_urls_that_cannot_be_used(url: str) -> None:
+def test_invalid_urls(url: str) -> None:
     with pytest.raises(errors.PyTritonClientInvalidUrlError, match=r"^Invalid url "):
         ModelClient(url, "m")
 
@@ -58,7 +58,7 @@ def test_a_url_is_a_text() -> None:
         ModelClient(3, "m")  # type: ignore[arg-type]
 
 
-def test_nobody_listens() -> None:
+def test_connection_refused() -> None:
     for url in ("http://127.0.0.1:1", "grpc://127.0.0.1:1"):
         with pytest.raises(
             errors.PyTritonClientTimeoutError, match=r"^Waiting for server to be ready timed out\.$"
@@ -85,15 +85,15 @@ def test_a_server_that_comes_up_is_found() -> None:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     found: list[Any] = []
     client = ModelClient(address, "plain")
-    asking = threading.Thread(target=lambda: found.append(client.infer_sample(A)["y"].tolist()))
-    asking.start()
+    thread = threading.Thread(target=lambda: found.append(client.infer_sample(A)["y"].tolist()))
+    thread.start()
     with Server(plain, http=address, grpc=None):
-        asking.join(20)
+        thread.join(20)
     client.close()
     assert found == [[2, 2, 2]]
 
 
-def test_a_configuration_that_is_given_is_not_asked_for(url: str) -> None:
+def test_a_given_configuration_is_not_requested(url: str) -> None:
     with ModelClient(url, "plain", lazy_init=False) as client:
         config = client.model_config
     assert (config.model_name, config.max_batch_size, config.decoupled) == ("plain", 0, False)
@@ -107,7 +107,7 @@ def test_a_configuration_that_is_given_is_not_asked_for(url: str) -> None:
         client.infer_sample(A)
 
 
-def test_what_a_client_knows_is_handed_on_with_its_scheme_and_token(url: str, urls: Urls) -> None:
+def test_from_existing_client_copies_configuration_scheme_and_token(url: str, urls: Urls) -> None:
     with ModelClient(url, "plain", access_token=SECRET, inference_timeout_s=7) as client:
         client.infer_sample(A)
         with ModelClient.from_existing_client(client) as other:
@@ -131,7 +131,7 @@ def test_what_a_client_knows_is_handed_on_with_its_scheme_and_token(url: str, ur
     asyncio.run(main())
 
 
-def test_a_token_goes_with_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_call_sends_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_SECRET", SECRET)
     rules = "health,metadata,model-config,inference,model-repository:triton-access-token=env:THE_SECRET"
     with serving(restricted_access=rules) as urls:
@@ -141,7 +141,7 @@ def test_a_token_goes_with_every_call(monkeypatch: pytest.MonkeyPatch) -> None:
                 client.wait_for_model(1)
             with clients.FuturesModelClient(url, "plain", access_token=SECRET) as futures:
                 assert futures.infer_sample(A).result()["y"].tolist() == [2, 2, 2]
-            # Waiting would not help.
+            # A rejected token is final, so there is no retry.
             for token in (None, "wrong"):
                 with ModelClient(url, "plain", access_token=token) as client:
                     with pytest.raises(errors.PyTritonClientInferenceServerError, match="restricted"):
@@ -172,7 +172,7 @@ def test_headers_of_tokens() -> None:
         create_auth_headers("a", "ftp")
 
 
-def test_the_functions_take_tritonclients_clients_too(urls: Urls) -> None:
+def test_the_functions_accept_clients_of_tritonclient(urls: Urls) -> None:
     http = tritonclient.http.InferenceServerClient(urls.http.removeprefix("http://"))
     grpc = tritonclient.grpc.InferenceServerClient(urls.grpc.removeprefix("grpc://"))
     for client in (http, grpc, utils.create_client_from_url(urls.http), utils.create_client_from_url(urls.grpc, 5)):

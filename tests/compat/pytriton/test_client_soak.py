@@ -1,4 +1,4 @@
-"""The clients hold nothing for ever: memory, descriptors and threads, for some seconds. soak.py does it for longer."""
+"""Short soak test of the clients: memory, descriptors and threads. soak.py runs longer."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from waiting import until
 SECONDS = 8.0
 
 
-def test_nothing_is_held_for_ever(urls: Urls) -> None:
+def test_clients_release_their_resources(urls: Urls) -> None:
     first, last = rounds(urls, SECONDS, lambda usage, count: None)
-    # What a closed client held is let go by threads of their own, soon.
+    # Threads release the resources of closed clients shortly after the close.
     until(lambda: Usage.now().descriptors <= first.descriptors + 4, "the descriptors to be closed")
     until(lambda: Usage.now().threads <= first.threads, "the threads to end")
     assert last.megabytes < first.megabytes + 30

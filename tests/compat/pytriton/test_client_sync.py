@@ -1,4 +1,4 @@
-"""`ModelClient`: its calls, its checks, its texts."""
+"""`ModelClient`: calls, checks and texts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from native_server import GO_ON, Urls
+from native_server import RELEASE, Urls
 
 from penstock.compat.pytriton.client import ModelClient
 from penstock.compat.pytriton.client import exceptions as errors
@@ -34,7 +34,7 @@ def test_a_sample_has_no_batch_axis(url: str) -> None:
         assert not client.is_batching_supported
 
 
-def test_a_model_without_batches_takes_none(url: str) -> None:
+def test_a_model_without_batching_rejects_batches(url: str) -> None:
     expected = "Model plain doesn't support batching - use infer_sample method instead"
     with (
         ModelClient(url, "plain") as client,
@@ -54,7 +54,7 @@ def test_bytes_are_objects_in_and_out(url: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["infer_sample", "infer_batch"])
-def test_arguments_are_checked_before_anything_is_asked(method: str) -> None:
+def test_arguments_are_checked_before_any_request(method: str) -> None:
     with ModelClient("127.0.0.1:1", "m") as client:
         infer = getattr(client, method)
         with pytest.raises(errors.PyTritonClientValueError, match=r"^Provide input data$"):
@@ -76,7 +76,7 @@ def test_arguments_are_checked_before_anything_is_asked(method: str) -> None:
                 infer(A, **values)
 
 
-def test_arrays_that_cannot_be_sent(url: str) -> None:
+def test_unsupported_arrays(url: str) -> None:
     with ModelClient(url, "text") as client:
         with pytest.raises(RuntimeError, match=r"^Unicode inputs are not supported\. Encode numpy array for 'x' input"):
             client.infer_batch(np.array([["a"]]))
@@ -100,17 +100,17 @@ def test_more_positions_than_inputs_are_dropped(url: str) -> None:
 def test_parameters_headers_and_ids_arrive(url: str) -> None:
     with ModelClient(url, "listening") as client:
         for number in ("0", "1"):
-            said = client.infer_batch(
+            seen_by_model = client.infer_batch(
                 A[:1], parameters={"p": 1, "q": "x", "r": True}, headers={"header_a": 3, "header_b": True}
-            )["said"]
-            found = json.loads(said[0, 0])
+            )["seen_by_model"]
+            found = json.loads(seen_by_model[0, 0])
             assert found["id"] == number
             assert {name: found[name] for name in ("p", "q", "r")} == {"p": 1, "q": "x", "r": True}
             assert (found["header_a"], found["header_b"]) == ("3", "True")
 
 
 @pytest.mark.parametrize("name", ["sequence_id", "sequence_start", "headers", "binary_data_output", "triton_x"])
-def test_parameters_of_the_protocol_are_refused(url: str, name: str) -> None:
+def test_reserved_parameters_are_rejected(url: str, name: str) -> None:
     expected = (
         "^Error occurred during inference request. "
         f'Message: Parameter "{name}" is a reserved parameter and cannot be specified.$'
@@ -122,12 +122,12 @@ def test_parameters_of_the_protocol_are_refused(url: str, name: str) -> None:
         client.infer_sample(A[0], parameters={name: 1})
 
 
-def test_priority_and_timeout_may_be_asked_for(url: str) -> None:
+def test_priority_and_timeout_are_sent(url: str) -> None:
     with ModelClient(url, "plain") as client:
         assert client.infer_sample(A[0], parameters={"priority": 1, "timeout": 20_000_000})["y"].tolist() == [1, 2, 3]
 
 
-def test_refusals_carry_the_servers_text(url: str) -> None:
+def test_rejections_contain_the_servers_text(url: str) -> None:
     with ModelClient(url, "broken") as client:
         with pytest.raises(
             errors.PyTritonClientInferenceServerError,
@@ -142,7 +142,7 @@ def test_refusals_carry_the_servers_text(url: str) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_an_inference_that_takes_too_long(urls: Urls) -> None:
+def test_an_inference_that_times_out(urls: Urls) -> None:
     late = {
         urls.http: r"^Timeout occurred during inference request\. Timeout: 0\.2 s Message: timed out$",
         urls.grpc: r"^Timeout occurred during inference request\. Timeout: 0\.2 s\. Message: Deadline Exceeded$",
@@ -152,7 +152,7 @@ def test_an_inference_that_takes_too_long(urls: Urls) -> None:
             with pytest.raises(errors.PyTritonClientTimeoutError, match=expected) as caught:
                 client.infer_batch(A)
             assert not isinstance(caught.value, TimeoutError)
-    GO_ON.set()
+    RELEASE.set()
 
 
 def test_a_server_that_is_lost(urls: Urls) -> None:
@@ -182,7 +182,7 @@ def test_a_model_that_the_server_has_lost(url: str) -> None:
         assert isinstance(caught.value, errors.PyTritonClientInferenceServerError)
 
 
-def test_a_closed_client_is_not_used(url: str) -> None:
+def test_a_closed_client_is_unusable(url: str) -> None:
     with ModelClient(url, "add") as client:
         client.infer_batch(A, A)
     client.close()
@@ -203,7 +203,7 @@ def test_a_closed_client_is_not_used(url: str) -> None:
         _ = never_used.model_config
 
 
-def test_a_decoupled_model_is_for_another_client(url: str) -> None:
+def test_a_decoupled_model_needs_another_client(url: str) -> None:
     expected = r"^Model config is decoupled\. Use DecoupledModelClient instead\.$"
     with (
         ModelClient(url, "counting") as client,
@@ -219,14 +219,14 @@ def test_many_threads_share_a_client(url: str) -> None:
             np.testing.assert_array_equal(future.result(), A * 2 + n)
 
 
-def test_nothing_is_warned_of(url: str) -> None:
+def test_no_warnings(url: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with ModelClient(url, "add", init_timeout_s=0.9 if url.startswith("grpc") else 120) as client:
             client.infer_batch(A, A)
 
 
-def test_a_version_is_asked_for(url: str) -> None:
+def test_a_version_is_selected(url: str) -> None:
     with ModelClient(url, "add", "1") as client:
         assert client.infer_batch(A, A)["sum"].shape == (2, 3)
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""1.9: what callers and the server are told when a callable fails."""
+"""1.9: errors for clients and for the server when a callable fails."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
-from bound import Together, bound, rows
+from bound import SharedCall, bound, rows
 
 from penstock import HandlerError, InvalidInput, Overloaded
 from penstock.compat.pytriton import exceptions
@@ -20,7 +20,7 @@ PREFIX = "Failed to process the request(s) for model 'm_0_0', message: TritonMod
 
 
 def failing(error: BaseException) -> dict[str, Any]:
-    """Callables of each kind that raise it."""
+    """Returns callables of each kind that raise the error."""
 
     def plain(requests: list[Any]) -> Any:
         raise error
@@ -36,7 +36,7 @@ def failing(error: BaseException) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "awaited", "batched"])
-def test_an_exception_reaches_the_caller_without_its_traceback(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_clients_get_an_exception_without_its_traceback(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with bound(failing(KeyError("no such key"))[kind]) as client:
         with pytest.raises(HandlerError) as caught:
             client.infer("m", {"x": rows(1)})
@@ -63,26 +63,26 @@ def test_all_requests_of_a_batch_fail_together() -> None:
             raise ValueError("one of you")
         return [{"y": request["x"]} for request in requests]
 
-    together = Together(infer)
-    with bound(together, max_batch_size=8) as client:
-        answers = together.ask(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2)}])
-        assert [str(answer) for answer in answers[1:]] == [f"{PREFIX}ValueError: one of you"] * 2
-        # The model stays up.
+    shared = SharedCall(infer)
+    with bound(shared, max_batch_size=8) as client:
+        responses = shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2)}])
+        assert [str(answer) for answer in responses[1:]] == [f"{PREFIX}ValueError: one of you"] * 2
+        # The model keeps serving.
         assert client.infer("m", {"x": rows(3)})["y"].tolist() == [[3]]
 
 
 @pytest.mark.parametrize("kind", ["plain", "awaited", "batched"])
-def test_an_unrecoverable_error_is_told_to_the_server(kind: str) -> None:
-    told: list[BaseException] = []
+def test_an_unrecoverable_error_is_reported_to_the_server(kind: str) -> None:
+    reported: list[BaseException] = []
     error = PyTritonUnrecoverableError("gone for good")
-    with bound(failing(error)[kind], unrecoverable=told.append) as client, pytest.raises(HandlerError) as caught:
+    with bound(failing(error)[kind], unrecoverable=reported.append) as client, pytest.raises(HandlerError) as caught:
         client.infer("m", {"x": rows(1)})
     assert str(caught.value) == f"{PREFIX}PyTritonUnrecoverableError: gone for good"
-    assert told == [error]
+    assert reported == [error]
 
 
-def test_a_stream_that_fails_gives_what_it_has_yielded_and_the_error() -> None:
-    told: list[BaseException] = []
+def test_a_failing_stream_sends_earlier_responses_and_the_error() -> None:
+    reported: list[BaseException] = []
 
     def plain(requests: list[Any]) -> Iterator[Any]:
         yield [{"y": request["x"]} for request in requests]
@@ -93,12 +93,12 @@ def test_a_stream_that_fails_gives_what_it_has_yielded_and_the_error() -> None:
             yield piece
 
     for callable_ in (plain, awaited):
-        with bound(callable_, decoupled=True, unrecoverable=told.append) as client:
+        with bound(callable_, decoupled=True, unrecoverable=reported.append) as client:
             answered = client.post("/v2/models/m/generate_stream", '{"x": [1]}').body.decode()
         first, second = (json.loads(line[6:]) for line in answered.splitlines() if line)
         assert first["y"] == 1.0
         assert second["error"] == f"{PREFIX}PyTritonUnrecoverableError: half way"
-    assert len(told) == 2
+    assert len(reported) == 2
 
 
 def test_the_instance_that_failed_is_named() -> None:

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
-from bound import X, Y, bound, rows, streamed, unexpected
+from bound import X, Y, bound, rows, stream_outputs, unexpected
 
 from penstock import HandlerError, Server
 from penstock.compat.pytriton._bind import bind
@@ -94,10 +94,10 @@ def test_every_kind_of_callable_answers(kind: str, *, decoupled: bool) -> None:
     with bound(KINDS[kind], decoupled=decoupled) as client:
         if not decoupled:
             assert client.infer("m", {"x": rows(1, 2)})["y"].tolist() == [[2], [4]]
-        assert streamed(client, 3) == [[6.0]]
+        assert stream_outputs(client, 3) == [[6.0]]
 
 
-def test_a_coupled_generator_that_yields_twice_is_told_so() -> None:
+def test_a_coupled_generator_that_yields_twice_is_an_error() -> None:
     def twice(requests: list[Any]) -> Iterator[Any]:
         yield plain(requests)
         yield plain(requests)
@@ -106,14 +106,14 @@ def test_a_coupled_generator_that_yields_twice_is_told_so() -> None:
         client.infer("m", {"x": rows(1)})
 
 
-def test_a_decoupled_generator_answers_as_often_as_it_yields() -> None:
+def test_a_decoupled_generator_sends_a_response_for_each_yield() -> None:
     def counting(requests: list[Any]) -> Iterator[Any]:
         for factor in range(int(requests[0]["x"][0, 0])):
             yield [{"y": request["x"] * factor} for request in requests]
 
     with bound(counting, decoupled=True) as client:
-        assert streamed(client, 3) == [[0.0], [3.0], [6.0]]
-        assert streamed(client, 0) == []
+        assert stream_outputs(client, 3) == [[0.0], [3.0], [6.0]]
+        assert stream_outputs(client, 0) == []
 
 
 @pytest.mark.parametrize("decoupled", [False, True])
@@ -127,7 +127,7 @@ def test_async_calls_of_an_instance_run_at_once(*, decoupled: bool) -> None:
         return plain(requests)
 
     with bound(infer, decoupled=decoupled, max_batch_size=1) as client:
-        futures = at_once([lambda: streamed(client, 1)] * 3)
+        futures = at_once([lambda: stream_outputs(client, 1)] * 3)
         for _ in range(3):
             assert entered.acquire(timeout=20)
         go.set()
@@ -146,9 +146,9 @@ def test_plain_generators_of_an_instance_take_turns() -> None:
         yield plain(requests)
 
     with bound(infer, decoupled=True, max_batch_size=1) as client:
-        (first,) = at_once([lambda: streamed(client, 0)])
+        (first,) = at_once([lambda: stream_outputs(client, 0)])
         assert begun.wait(20)
-        assert streamed(client, 1) == [[2.0]]
+        assert stream_outputs(client, 1) == [[2.0]]
         assert first.result(timeout=20)[-1] == [0.0]
 
 

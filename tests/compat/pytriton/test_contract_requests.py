@@ -1,4 +1,4 @@
-"""1.7, 1.10, 3.1: what a callable gets, and who gets what it returns."""
+"""1.7, 1.10, 3.1: requests of a callable, and the assignment of responses to clients."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bound import Together, X, Y, ask_together, bound, rows, unexpected
+from bound import SharedCall, X, Y, bound, infer_together, rows, unexpected
 
 from penstock.compat.pytriton._bind import bind
 from penstock.compat.pytriton._model.binding import Binding
@@ -19,12 +19,12 @@ from waiting import Gate, at_once
 Z = Tensor(name="z", dtype=np.int32, shape=(1,), optional=True)
 
 
-def test_the_answer_to_request_i_goes_to_caller_i() -> None:
-    together = Together(lambda requests: [{"y": request["x"] * 10} for request in requests])
-    with bound(together, max_batch_size=16) as client:
-        answers = together.ask(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2, 3)}, {"x": rows(4)}])
-    assert together.sizes == [1, 3]
-    assert [answer["y"].ravel().tolist() for answer in answers] == [[0], [10], [20, 30], [40]]
+def test_each_client_gets_its_own_response() -> None:
+    shared = SharedCall(lambda requests: [{"y": request["x"] * 10} for request in requests])
+    with bound(shared, max_batch_size=16) as client:
+        responses = shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2, 3)}, {"x": rows(4)}])
+    assert shared.sizes == [1, 3]
+    assert [answer["y"].ravel().tolist() for answer in responses] == [[0], [10], [20, 30], [40]]
 
 
 def test_the_arrays_of_joined_requests_are_views_of_one() -> None:
@@ -34,9 +34,9 @@ def test_the_arrays_of_joined_requests_are_views_of_one() -> None:
         bases.append({id(request["x"].base) for request in requests})
         return [{"y": request["x"]} for request in requests]
 
-    together = Together(infer)
-    with bound(together, max_batch_size=16) as client:
-        together.ask(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2)}])
+    shared = SharedCall(infer)
+    with bound(shared, max_batch_size=16) as client:
+        shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2)}])
     assert len(bases[1]) == 1
 
 
@@ -51,29 +51,29 @@ def test_batch_gets_the_rows_of_all_requests() -> None:
         return {"y": x * 10}
 
     with bound(infer, max_batch_size=16) as client:
-        answers = ask_together(client, gate, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2, 3)}])
+        responses = infer_together(client, gate, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2, 3)}])
     assert seen == [1, 3]
-    assert [answer["y"].ravel().tolist() for answer in answers] == [[0], [10], [20, 30]]
+    assert [answer["y"].ravel().tolist() for answer in responses] == [[0], [10], [20, 30]]
 
 
-def test_answers_of_different_shapes_share_a_call() -> None:
-    together = Together(lambda requests: [{"y": np.ones((1, int(one["x"][0, 0])), np.float32)} for one in requests])
-    with bound(together, max_batch_size=16) as client:
-        answers = together.ask(client, [{"x": rows(value)} for value in (1, 3, 0, 2)])
-    assert together.sizes == [1, 3]
-    assert [answer["y"].shape for answer in answers] == [(1, 1), (1, 3), (1, 0), (1, 2)]
+def test_responses_of_different_shapes_share_a_call() -> None:
+    shared = SharedCall(lambda requests: [{"y": np.ones((1, int(one["x"][0, 0])), np.float32)} for one in requests])
+    with bound(shared, max_batch_size=16) as client:
+        responses = shared.infer(client, [{"x": rows(value)} for value in (1, 3, 0, 2)])
+    assert shared.sizes == [1, 3]
+    assert [answer["y"].shape for answer in responses] == [(1, 1), (1, 3), (1, 0), (1, 2)]
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_requests_with_other_optional_inputs_get_their_own_answers(*, grouped: bool) -> None:
+def test_requests_with_different_optional_inputs_get_their_own_responses(*, grouped: bool) -> None:
     def infer(x: Any, z: Any = None) -> dict[str, Any]:
         return {"y": x if z is None else x * z}
 
-    together = Together(group_by_keys(batch(infer)) if grouped else one_by_one)
-    with bound(together, inputs=(X, Z), max_batch_size=16) as client:
+    shared = SharedCall(group_by_keys(batch(infer)) if grouped else one_by_one)
+    with bound(shared, inputs=(X, Z), max_batch_size=16) as client:
         factor = np.array([[7]], np.int32)
-        answers = together.ask(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2), "z": factor}, {"x": rows(3)}])
-    assert [answer["y"].ravel().tolist() for answer in answers] == [[0], [1], [14], [3]]
+        responses = shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2), "z": factor}, {"x": rows(3)}])
+    assert [answer["y"].ravel().tolist() for answer in responses] == [[0], [1], [14], [3]]
 
 
 def one_by_one(requests: list[Request]) -> list[dict[str, Any]]:
@@ -87,10 +87,10 @@ def test_parameters_come_with_their_types() -> None:
         seen.extend(request.parameters for request in requests)
         return [{"y": request["x"]} for request in requests]
 
-    together = Together(infer)
-    with bound(together, max_batch_size=16) as client:
+    shared = SharedCall(infer)
+    with bound(shared, max_batch_size=16) as client:
         client_parameters = {"a": 1, "b": True, "c": "text"}
-        together.ask(client, [{"x": rows(0)}, {"x": rows(1)}], parameters=client_parameters)
+        shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}], parameters=client_parameters)
         client.infer("m", {"x": rows(0)})
     assert seen == [client_parameters, client_parameters, {}]
     assert [type(value) for value in seen[0].values()] == [int, bool, str]
@@ -123,7 +123,7 @@ def test_a_model_without_batching_gets_one_request_without_a_batch_axis() -> Non
     assert seen == [[(3,)]]
 
 
-def test_tensors_without_names_are_numbered_by_place() -> None:
+def test_unnamed_tensors_are_numbered() -> None:
     inputs = (Tensor((1,), np.float32), Tensor((1,), np.float32, "b"), Tensor((1,), np.float32))
     outputs = (Tensor((1,), np.float32), Tensor((1,), np.float32, "sum"))
     binding = Binding.of("m", lambda _: [], inputs, outputs)
@@ -153,7 +153,7 @@ def test_requests_and_responses_are_like_dicts_of_arrays() -> None:
     assert (Request({}).parameters, Request({}).span, Request({}).requested_output_names) == (None, None, None)
 
 
-def test_a_span_of_a_request_that_is_not_traced_is_nothing() -> None:
+def test_a_request_without_tracing_has_no_span() -> None:
     with Request({}).traced_span("step"):
         pass
 
@@ -170,7 +170,7 @@ def test_each_callable_of_a_list_is_an_instance_of_its_own() -> None:
 
     with bound([instance(2), instance(3)], max_batch_size=1) as client:
         futures = at_once([lambda: client.infer("m", {"x": rows(1)})] * 2)
-        # Both compute at the same time.
+        # Both instances compute at the same time.
         gate.await_entered(2)
         gate.open()
         assert sorted(future.result()["y"][0, 0] for future in futures) == [2, 3]

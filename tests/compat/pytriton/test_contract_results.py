@@ -1,4 +1,4 @@
-"""3.2, 3.3: what a callable may return, and what becomes of the rest."""
+"""3.2, 3.3: valid and invalid results of a callable."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FAILED = "Failed to process the request(s) for model 'm_0_0', message: TritonMod
 
 
 def answer(returned: Any, **options: Any) -> Any:
-    """What a client gets of a callable that returns that for a request of two rows."""
+    """Returns the response of a callable that returns this for a request of two rows."""
     with bound(lambda requests: returned, **options) as client:
         return client.infer("m", {"x": rows(1, 2)})
 
@@ -72,7 +72,7 @@ def refusal(returned: Any, **options: Any) -> str:
         ),
     ],
 )
-def test_what_is_always_refused(returned: Any, message: str, *, strict: bool) -> None:
+def test_invalid_results_are_rejected(returned: Any, message: str, *, strict: bool) -> None:
     assert refusal(returned, strict=strict) == message
 
 
@@ -92,11 +92,11 @@ def test_another_type_is_cast_unless_strict() -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), (2,), (7, 3), ()])
-def test_another_shape_is_sent_as_it_is_unless_strict(shape: tuple[int, ...]) -> None:
+def test_another_shape_is_sent_unchanged_unless_strict(shape: tuple[int, ...]) -> None:
     array = np.ones(shape, np.float32)
     assert answer([{"y": array}])["y"].shape == shape
     if len(shape) == 2:
-        # The batch axis is not looked at.
+        # The batch axis is not checked.
         assert answer([{"y": array}], strict=True)["y"].shape == shape
     else:
         assert refusal([{"y": array}], strict=True) == (
@@ -113,7 +113,7 @@ def test_strict_compares_axes_of_known_size() -> None:
     )
 
 
-def test_what_is_not_declared_is_dropped_unless_strict() -> None:
+def test_undeclared_outputs_are_dropped_unless_strict() -> None:
     assert list(answer([{"y": ONE, "z": ONE}])) == ["y"]
     assert refusal([{"y": ONE, "z": ONE}], strict=True) == (
         "ValueError: Returned output `z` is not defined in model config for model `m`."
@@ -121,7 +121,7 @@ def test_what_is_not_declared_is_dropped_unless_strict() -> None:
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_what_is_declared_and_missing_is_not_in_the_answer(strict: bool) -> None:
+def test_missing_outputs_are_not_in_the_response(strict: bool) -> None:
     assert answer([{}], strict=strict) == {}
     outputs = (Y, Tensor((1,), np.float32, "z"))
     assert list(answer([{"z": ONE}], outputs=outputs, strict=strict)) == ["z"]
@@ -137,20 +137,20 @@ def test_batch_may_leave_out_an_output_too() -> None:
     assert {name: array.tolist() for name, array in answered.items()} == {"z": [[2.0], [4.0]]}
 
 
-def test_an_output_that_nobody_asked_for_may_be_left_out() -> None:
-    asked = []
+def test_unrequested_outputs_may_be_omitted() -> None:
+    requested = []
 
     def infer(requests: list[Any]) -> list[dict[str, Any]]:
-        asked.append(requests[0].requested_output_names)
+        requested.append(requests[0].requested_output_names)
         return [dict.fromkeys(request.requested_output_names, request["x"]) for request in requests]
 
     with bound(infer, outputs=(Y, Tensor((1,), np.float32, "z"))) as client:
         assert list(client.infer("m", {"x": rows(1)}, outputs=["z"])) == ["z"]
         assert sorted(client.infer("m", {"x": rows(1)})) == ["y", "z"]
-    assert asked == [["z"], ["y", "z"]]
+    assert requested == [["z"], ["y", "z"]]
 
 
-def test_batch_checks_the_rows_of_what_is_returned() -> None:
+def test_batch_checks_the_rows_of_outputs() -> None:
     @batch
     def infer(x: Any) -> dict[str, Any]:
         return {"y": x[:1], "z": x}
@@ -189,7 +189,7 @@ def test_batch_is_as_strict_as_a_plain_callable(*, strict: bool) -> None:
             assert (list(got), got["y"].shape, got["y"].dtype) == (["y"], (2, 2, 2), np.float32)
 
 
-def test_sample_answers_a_model_without_batching() -> None:
+def test_sample_serves_a_model_without_batching() -> None:
     @sample
     def infer(x: Any) -> list[Any]:
         return [x.sum(keepdims=True)]

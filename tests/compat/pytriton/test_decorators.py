@@ -1,4 +1,4 @@
-"""1.8: each decorator on its own, on functions, methods and objects, as a unit test of a callable would use it."""
+"""1.8: unit tests of each decorator, on functions, methods and objects."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def requests() -> list[Request]:
 
 
 def listed(value: Any) -> Any:
-    """Arrays as lists, wherever they are."""
+    """Converts nested arrays to lists."""
     if isinstance(value, (np.ndarray, np.generic)):
         return value.tolist()
     if isinstance(value, (dict, Request)):
@@ -60,7 +60,7 @@ def listed(value: Any) -> Any:
 
 
 def given_context(infer_callable: Any, *, shape: tuple[int, ...] = (1,), dtype: Any = np.float32, **more: Any) -> Any:
-    """The callable with the context that binding gives it: inputs a and b, outputs x and y."""
+    """Gives a callable the context that binding would give it: inputs a and b, outputs x and y."""
     options = {"batcher": DynamicBatcher(), "max_batch_size": 8, **more}
     config = TritonModelConfig(
         "m",
@@ -74,14 +74,14 @@ def given_context(infer_callable: Any, *, shape: tuple[int, ...] = (1,), dtype: 
     return infer_callable
 
 
-def test_batch_joins_rows_and_parts_what_is_returned() -> None:
+def test_batch_joins_rows_and_splits_outputs() -> None:
     summed = batch(lambda a, b: {"x": a + b})
     assert listed(summed(requests())) == [{"x": [[4], [6]]}, {"x": [[11]]}]
     in_order = given_context(batch(lambda a, b: (a, b)))
     assert listed(in_order(requests())) == [{"x": [[1], [2]], "y": [[3], [4]]}, {"x": [[5]], "y": [[6]]}]
 
 
-def test_batch_parts_each_piece_of_a_generator() -> None:
+def test_batch_splits_each_result_of_a_generator() -> None:
     @batch
     def pieces(a: Array, b: Array) -> Iterator[dict[str, Array]]:
         yield {"x": a}
@@ -93,7 +93,7 @@ def test_batch_parts_each_piece_of_a_generator() -> None:
     ]
 
 
-def test_batch_refuses_requests_with_different_inputs() -> None:
+def test_batch_rejects_requests_with_different_inputs() -> None:
     with pytest.raises(PyTritonValidationError, match="Cannot batch requests with different set of inputs keys"):
         batch(lambda **inputs: inputs)([Request({"a": column(1)}), Request({"b": column(1)})])
 
@@ -109,9 +109,9 @@ def test_sample_takes_the_first_request() -> None:
 
 
 def test_group_by_keys_keeps_the_order_of_the_requests() -> None:
-    asked = [Request({"a": column(1)}), Request({"a": column(2), "b": column(5)}), Request({"a": column(3)})]
+    requests = [Request({"a": column(1)}), Request({"a": column(2), "b": column(5)}), Request({"a": column(3)})]
     summed = group_by_keys(batch(lambda **inputs: {"x": sum(inputs.values())}))
-    assert listed(summed(asked)) == [{"x": [[1]]}, {"x": [[7]]}, {"x": [[3]]}]
+    assert listed(summed(requests)) == [{"x": [[1]]}, {"x": [[7]]}, {"x": [[3]]}]
 
 
 @pytest.mark.parametrize(
@@ -163,14 +163,14 @@ def test_texts_are_padded_with_empty_ones() -> None:
         ConstantPadder()([{"x": column(1)}, {"x": column(1).astype(np.float64)}])
 
 
-def given_back(asked: Any) -> Any:
-    return asked
+def given_back(requests: Any) -> Any:
+    return requests
 
 
 def test_fill_optionals_gives_every_row_the_default() -> None:
     filled = given_context(fill_optionals(b=np.array([7], np.float32))(given_back))
-    asked = [Request({"a": column(1, 2)}), Request({"a": column(1), "b": column(3)})]
-    assert listed(filled(asked)) == [{"a": [[1], [2]], "b": [[7], [7]]}, {"a": [[1]], "b": [[3]]}]
+    requests = [Request({"a": column(1, 2)}), Request({"a": column(1), "b": column(3)})]
+    assert listed(filled(requests)) == [{"a": [[1], [2]], "b": [[7], [7]]}, {"a": [[1]], "b": [[3]]}]
     alone = given_context(fill_optionals(b=np.array([7], np.float32))(given_back), batching=False)
     assert listed(alone([Request({"a": column(1)})])) == [{"a": [[1]], "b": [7]}]
 
@@ -192,7 +192,7 @@ def test_fill_optionals_takes_texts_in_either_form(dtype: Any) -> None:
         ({"b": column(7, 8).ravel()}, "Could not use b: shape=(2,) expected_shape=(1,) defaults as they have"),
     ],
 )
-def test_defaults_that_do_not_fit_are_refused(defaults: dict[str, Any], message: str) -> None:
+def test_invalid_defaults_are_rejected(defaults: dict[str, Any], message: str) -> None:
     with pytest.raises(PyTritonBadParameterError) as caught:
         given_context(fill_optionals(**defaults)(given_back))([Request({"a": column(1)})])
     assert caught.value.message.startswith(message)
@@ -216,11 +216,11 @@ def test_first_value_is_one_row_as_a_scalar_if_it_can_be(values: Array, first: A
     got = given_context(first_value("a", "missing")(named))(a=values, b=1)
     assert listed(got["a"]) == listed(first)
     assert isinstance(got["a"], np.ndarray) == isinstance(first, list)
-    kept = given_context(first_value("a", squeeze_single_values=False)(named))(a=values)
-    assert np.shape(kept["a"]) == values.shape[1:]
+    unsqueezed = given_context(first_value("a", squeeze_single_values=False)(named))(a=values)
+    assert np.shape(unsqueezed["a"]) == values.shape[1:]
 
 
-def test_first_value_is_strict_unless_told_otherwise() -> None:
+def test_first_value_is_strict_by_default() -> None:
     with pytest.raises(PyTritonRuntimeError, match="The values on the 'a' input are not equal"):
         given_context(first_value("a")(named))(a=column(1, 2))
     assert given_context(first_value("a", strict=False)(named))(a=column(1, 2)) == {"a": 1}
@@ -234,8 +234,8 @@ def test_first_value_goes_around_lists_of_requests_too() -> None:
     got = given_context(first_value("a")(given_back))([Request({"a": column(1, 1)}), Request({"b": column(2)})])
     assert listed(got) == [{"a": 1}, {"b": [[2]]}]
     inside = given_context(batch(first_value("b")(lambda a, b: {"x": a * b})))
-    asked = [Request({"a": column(1, 2), "b": column(3, 3)}), Request({"a": column(5), "b": column(3)})]
-    assert listed(inside(asked)) == [{"x": [[3], [6]]}, {"x": [[15]]}]
+    requests = [Request({"a": column(1, 2), "b": column(3, 3)}), Request({"a": column(5), "b": column(3)})]
+    assert listed(inside(requests)) == [{"x": [[3], [6]]}, {"x": [[15]]}]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_pad_batch_repeats_the_last_row_up_to_the_next_size(batcher: Any, rows: 
     assert listed(got["b"]) == [[b"a"], [b"b"], *[[b"c"]] * (rows - 2)]
 
 
-def test_what_pad_batch_adds_is_for_the_function_to_cut_off() -> None:
+def test_the_function_removes_the_padding_of_pad_batch() -> None:
     cut = given_context(batch(pad_batch(lambda a, b: {"x": a[:3]})))
     assert listed(cut(requests())) == [{"x": [[1], [2]]}, {"x": [[5]]}]
     with pytest.raises(ValueError, match="Expected batch size: 3"):
@@ -261,18 +261,18 @@ def test_what_pad_batch_adds_is_for_the_function_to_cut_off() -> None:
 
 
 def test_triton_context_knows_the_configuration() -> None:
-    def infer(asked: Any, triton_context: TritonContext) -> Any:
+    def infer(requests: Any, triton_context: TritonContext) -> Any:
         return triton_context.model_configs[decorated].model_name, list(triton_context.model_configs) == [decorated]
 
     decorated: Callable[..., Any] = given_context(triton_context(infer))
     assert decorated([]) == ("m", True)
     assert get_model_config(decorated, None).max_batch_size == 8
     with pytest.raises(PyTritonValidationError, match="must bound with triton"):
-        triton_context(lambda asked, triton_context: 0)([])
+        triton_context(lambda requests, triton_context: 0)([])
 
 
 class Object:
-    """Has decorated methods."""
+    """Object with decorated methods."""
 
     @batch
     @first_value("b")
@@ -291,18 +291,18 @@ class Object:
 
 
 def test_methods_and_objects_are_decorated_too() -> None:
-    asked = [Request({"a": column(1, 2), "b": column(3, 3)})]
-    assert listed(given_context(Object())(asked)) == [{"x": [[3], [6]], "y": [[1], [2]]}]
-    assert listed(given_context(Object().method)(asked)) == [{"x": [[1], [2]], "y": [[6], [6]]}]
-    assert listed(Object.static(asked)) == listed(Object().static(asked)) == [{"x": [[4], [5]]}]
+    requests = [Request({"a": column(1, 2), "b": column(3, 3)})]
+    assert listed(given_context(Object())(requests)) == [{"x": [[3], [6]], "y": [[1], [2]]}]
+    assert listed(given_context(Object().method)(requests)) == [{"x": [[1], [2]], "y": [[6], [6]]}]
+    assert listed(Object.static(requests)) == listed(Object().static(requests)) == [{"x": [[4], [5]]}]
     other = Object()
     given_context(other.method)
     with pytest.raises(PyTritonValidationError):
-        # Each object has a context of its own.
-        Object().method(asked)
+        # Each object has its own context.
+        Object().method(requests)
 
 
-def test_a_decorated_callable_looks_like_what_it_wraps() -> None:
+def test_a_decorated_callable_has_the_attributes_of_the_wrapped_one() -> None:
     @batch
     def infer(a: Array) -> dict[str, Array]:
         """Says what."""

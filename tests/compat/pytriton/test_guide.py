@@ -1,4 +1,4 @@
-"""docs/pytriton.md: its tables are the code's."""
+"""Tables of docs/pytriton.md match the code."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ GUIDE = (Path(__file__).resolve().parents[3] / "docs" / "pytriton.md").read_text
 
 
 def rows(head: str) -> list[list[str]]:
-    """The rows of the table with this head."""
+    """Returns the rows of the table with this head."""
     table = GUIDE.partition(f"| {head} |")[2].partition("\n\n")[0].splitlines()[2:]
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in table]
 
 
-def test_every_field_of_the_config_has_a_row_that_says_what_it_means() -> None:
+def test_every_field_of_the_config_has_a_row() -> None:
     shown = {name.strip("`"): here for name, here in rows("field | here")}
     assert list(shown) == [one.name for one in fields(TritonConfig)]
     assert all(shown.values())
-    idle = {name: here.removeprefix("nothing: ") for name, here in shown.items() if here.startswith("nothing: ")}
-    assert idle == WITHOUT_MEANING
+    without_effect = {
+        name: here.removeprefix("nothing: ") for name, here in shown.items() if here.startswith("nothing: ")
+    }
+    assert without_effect == WITHOUT_MEANING
 
 
 def test_the_modules_of_the_import_map_are_there() -> None:
@@ -35,7 +37,7 @@ def test_the_modules_of_the_import_map_are_there() -> None:
         importlib.import_module(f"penstock.compat.{module}")
 
 
-def test_every_difference_says_both_sides() -> None:
+def test_every_difference_describes_both_products() -> None:
     table = rows("what | PyTriton 0.7.0 | here")
     assert len(table) >= 20
     assert all(len(row) == 3 and all(row) for row in table)

@@ -1,4 +1,4 @@
-"""1.5, 1.6: what `bind` refuses, and what becomes of a configuration."""
+"""1.5, 1.6: rejected bindings, and the effect of a configuration."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def model(**config: Any) -> Any:
         (("m", echo, [X], [Tensor((1,), np.int8, optional=True)]), "Output tensors cannot be optional."),
     ],
 )
-def test_what_bind_refuses_at_once(arguments: tuple[Any, ...], message: str) -> None:
+def test_invalid_bindings_are_rejected_at_once(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(PyTritonValidationError) as caught:
         Binding.of(*arguments)
     assert caught.value.message == message
 
 
-def test_models_are_told_apart_by_name_in_any_case_and_version() -> None:
+def test_models_are_identified_by_version_and_case_insensitive_name() -> None:
     assert Binding.of("Model", echo, [X], [Y], 2).key == ("model", 2)
 
 
@@ -55,13 +55,13 @@ def test_models_are_told_apart_by_name_in_any_case_and_version() -> None:
         {"batcher": DynamicBatcher(max_queue_delay_microseconds=-1)},
     ],
 )
-def test_values_that_cannot_be_are_refused_at_load(config: dict[str, Any]) -> None:
+def test_invalid_values_are_rejected_at_load(config: dict[str, Any]) -> None:
     with pytest.raises(PyTritonBadParameterError):
         model(**config)
 
 
 @pytest.mark.parametrize("dtype", [np.complex64, "datetime64"])
-def test_types_that_no_tensor_has_are_refused_at_load(dtype: Any) -> None:
+def test_unsupported_types_are_rejected_at_load(dtype: Any) -> None:
     binding = Binding.of("m", echo, [Tensor((1,), dtype, "x")], [Y])
     with pytest.raises(PyTritonBadParameterError, match="tensor 'x'"):
         bind(binding, unexpected)
@@ -74,18 +74,18 @@ def test_the_defaults_join_requests_without_a_delay() -> None:
     assert made.max_queue > 10**9
 
 
-def test_a_dynamic_batcher_says_how_requests_join() -> None:
+def test_a_dynamic_batcher_sets_the_batching() -> None:
     made = model(batcher=DynamicBatcher(1500, [2, 4]), max_batch_size=8)
     assert made.batching == Batching(8, max_delay=0.0015, preferred_sizes=[2, 4])
 
 
 @pytest.mark.parametrize("batcher", [None, "anything"])
-def test_anything_else_keeps_requests_apart(batcher: Any) -> None:
+def test_other_batchers_disable_dynamic_batching(batcher: Any) -> None:
     assert model(batcher=batcher).batching == Batching(4, dynamic=False)
     assert model(batcher=batcher, batching=False).batching is None
 
 
-def test_policies_say_how_requests_wait() -> None:
+def test_policies_set_the_queueing() -> None:
     assert to_queueing(ModelConfig(batcher=DynamicBatcher(priority_levels=3))) == Queueing(3)
     policy = QueuePolicy(TimeoutAction.DELAY, 1_000_000, max_queue_size=5)
     assert to_queueing(ModelConfig(batcher=DynamicBatcher(default_queue_policy=policy))) == Queueing(
@@ -102,7 +102,7 @@ def test_policies_say_how_requests_wait() -> None:
     assert model(batcher=batcher).queueing == to_queueing(ModelConfig(batcher=batcher))
 
 
-def test_a_response_cache_answers_equal_requests_once() -> None:
+def test_a_response_cache_computes_equal_requests_once() -> None:
     calls = []
 
     def counting(requests: list[Any]) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ def test_a_response_cache_answers_equal_requests_once() -> None:
     assert model(response_cache=True, decoupled=True).cache is None
     with bound(counting, response_cache=True) as client:
         for number in range(3):
-            # PyTriton clients number their requests.
+            # PyTriton's clients number their requests.
             assert client.infer("m", {"x": rows(1)}, request_id=str(number))["y"].tolist() == [[1]]
         client.infer("m", {"x": rows(1)}, parameters={"a": 1})
     assert len(calls) == 2

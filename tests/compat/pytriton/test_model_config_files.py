@@ -1,4 +1,4 @@
-"""`ModelConfigGenerator` and `ModelConfigParser`: what PyTriton's write and read, field by field."""
+"""`ModelConfigGenerator` and `ModelConfigParser`: PyTriton's form, field by field."""
 
 from __future__ import annotations
 
@@ -145,14 +145,14 @@ def test_a_file_is_what_protobuf_writes(tmp_path: Path) -> None:
     assert ModelConfigParser.from_file(config_path=path).model_name == "ü"
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_a_written_file_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "config.pbtxt"
     ModelConfigGenerator(FULL).to_file(path)
     assert ModelConfigParser.from_file(config_path=path) == FULL
     assert ModelConfigParser.from_dict(ModelConfigGenerator(FULL).get_config()) == FULL
 
 
-def test_a_file_by_hand_is_read_too(tmp_path: Path) -> None:
+def test_a_handwritten_file_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "config.pbtxt"
     path.write_text("""
         # a comment
@@ -169,7 +169,7 @@ def test_a_file_by_hand_is_read_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['name: "a', "input {", "input { name: ]", "@", "name"])
-def test_a_file_that_is_none_says_where(text: str, tmp_path: Path) -> None:
+def test_a_syntax_error_names_the_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.pbtxt"
     path.write_text(text)
     with pytest.raises(PyTritonModelConfigError, match=r"The config .* line \d"):
@@ -186,7 +186,7 @@ def test_a_file_that_is_none_says_where(text: str, tmp_path: Path) -> None:
         ({"name": "i", "data_type": "TYPE_FP32"}, "Dimension for input with name `i` not defined."),
     ],
 )
-def test_a_tensor_that_is_not_described_whole_is_refused(given: dict[str, Any], message: str) -> None:
+def test_an_incomplete_tensor_is_rejected(given: dict[str, Any], message: str) -> None:
     with pytest.raises(PyTritonModelConfigError) as caught:
         ModelConfigParser.from_dict({"name": "m", "input": [given]})
     assert str(caught.value).startswith(message)
@@ -229,7 +229,7 @@ SPEC = TensorSpec("a", (1,), np.float32, optional=True)
         ),
     ],
 )
-def test_values_that_cannot_be_are_refused(fields: dict[str, Any], message: str) -> None:
+def test_invalid_values_are_rejected(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(PyTritonBadParameterError) as caught:
         ModelConfigGenerator(TritonModelConfig("m", **fields)).get_config()
     assert caught.value.message == message

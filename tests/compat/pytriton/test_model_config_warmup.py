@@ -1,4 +1,4 @@
-"""1.6: the data of warm-ups, and what callables see of them."""
+"""1.6: data of warm-up requests, and the calls of callables with them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bound import bound, rows, streamed
+from bound import bound, rows, stream_outputs
 
 from penstock.compat.pytriton.decorators import batch, first_value
 from penstock.compat.pytriton.exceptions import PyTritonBadParameterError
@@ -49,7 +49,7 @@ def test_random_data_is_of_its_type(dtype: Any) -> None:
     assert len(set(made.ravel().tolist())) > 1
 
 
-def test_requests_are_made_as_often_as_is_said() -> None:
+def test_requests_are_generated_count_times() -> None:
     zero = WarmupInput(np.float32, (1,), zero_data=True)
     made = generate_warmup_requests([ModelWarmup("a", 2, {"x": zero, "z": zero}, 2)], [], [])
     assert [{name: array.shape for name, array in one.items()} for one in made] == [{"x": (2, 1), "z": (2, 1)}] * 2
@@ -111,7 +111,7 @@ def test_async_callables_are_awaited_and_generators_run_to_their_end() -> None:
     for callable_, name in ((generator, "generator"), (async_generator, "async")):
         seen.clear()
         with bound(callable_, model_warmup=WARMUP, decoupled=True) as client:
-            assert streamed(client, 1) == [[1.0], [1.0]]
+            assert stream_outputs(client, 1) == [[1.0], [1.0]]
             assert seen == [name] * 4
 
 
@@ -145,10 +145,10 @@ def test_a_warmup_that_fails_is_logged_and_the_model_serves(kind: str, caplog: p
     unreadable = ModelWarmup("none", 1, {"x": WarmupInput(np.float32, (1,), input_data_file="none.npy")}, 1)
     with bound(chosen, model_warmup=WARMUP, decoupled=kind == "generator") as client:
         client.post("/v2/models/m/generate_stream", '{"x": [1]}')
-    # Three times in the warm-up, and once for the request.
+    # Three warm-up calls, and one for the request.
     assert caplog.text.count("OSError: too cold") == 4
     assert caplog.text.count("a warm-up request failed") == 3
     with bound(chosen, model_warmup=[unreadable], decoupled=kind == "generator") as client:
         warm.set()
-        assert streamed(client, 1) == [[1.0]]
+        assert stream_outputs(client, 1) == [[1.0]]
     assert "the warm-up data cannot be generated" in caplog.text

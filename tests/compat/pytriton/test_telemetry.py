@@ -1,4 +1,4 @@
-"""1.12: spans of requests, where a tracer is set."""
+"""1.12: spans of requests, with a tracer."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from bound import bound, rows, streamed
+from bound import bound, rows, stream_outputs
 from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
@@ -23,7 +23,7 @@ TRACE, SPAN = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 
 @pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
-    """What is recorded; a tracer is set for this test."""
+    """Recorded spans; the tracer is set for this test."""
     monkeypatch.setattr(telemetry, "_state", {})
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -32,7 +32,7 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 
 
 def below(spans: InMemorySpanExporter) -> dict[str, str]:
-    """The name of each span's parent, by its name; of one from elsewhere the id."""
+    """Returns the parent's name of each span by name, or the id of a remote parent."""
     recorded = spans.get_finished_spans()
     names = {span.context.span_id: span.name for span in recorded if span.context}
     return {span.name: names.get(span.parent.span_id, f"{span.parent.span_id:x}") for span in recorded if span.parent}
@@ -74,11 +74,11 @@ def test_a_streams_span_lasts_until_its_end(spans: InMemorySpanExporter) -> None
             yield [{"y": request["x"]} for request in requests]
 
     with bound(infer, decoupled=True) as client:
-        assert streamed(client, 1) == [[1.0], [1.0]]
+        assert stream_outputs(client, 1) == [[1.0], [1.0]]
     assert [span.name for span in spans.get_finished_spans()] == ["proxy_inference_callable"]
 
 
-def test_a_span_is_handed_on_by_headers(spans: InMemorySpanExporter) -> None:
+def test_a_span_is_propagated_by_headers(spans: InMemorySpanExporter) -> None:
     tracer = telemetry.get_telemetry_tracer()
     first = tracer.start_span("first")
     telemetry.end_span(telemetry.start_span_from_remote(telemetry.get_span_dict(first), "remote"))
@@ -97,8 +97,12 @@ def test_a_tracer_is_set_once(spans: InMemorySpanExporter, monkeypatch: pytest.M
 
 
 def test_the_trace_config_names_the_collector() -> None:
-    said = ["mode=opentelemetry", "opentelemetry,url=http://h:1/v1", "opentelemetry,resource=service.name=s,k=v=w"]
-    url, resource = telemetry.parse_trace_config(said)
+    trace_config = [
+        "mode=opentelemetry",
+        "opentelemetry,url=http://h:1/v1",
+        "opentelemetry,resource=service.name=s,k=v=w",
+    ]
+    url, resource = telemetry.parse_trace_config(trace_config)
     assert url == "http://h:1/v1"
     assert (resource.attributes["service.name"], resource.attributes["k"]) == ("s", "v=w")
     with pytest.raises(ValueError, match="Only opentelemetry mode is supported"):

@@ -1,4 +1,4 @@
-"""`TritonConfig`: row 1.1 of what PyTriton does."""
+"""1.1: `TritonConfig`."""
 
 from __future__ import annotations
 
@@ -31,26 +31,26 @@ def test_all_fields_are_there_and_none_is_set() -> None:
     assert TritonConfig().to_dict() == dict.fromkeys(FIELDS.split())
 
 
-def test_positional_arguments_are_refused() -> None:
+def test_positional_arguments_are_rejected() -> None:
     with pytest.raises(TypeError):
         TritonConfig("models")  # type: ignore[misc]
 
 
-def test_a_server_without_protocols_is_refused() -> None:
+def test_a_server_without_protocols_is_rejected() -> None:
     with pytest.raises(PyTritonValidationError, match=r"^The `http` or `grpc` endpoint has to be allowed\.$"):
         TritonConfig(allow_http=False, allow_grpc=False)
     assert TritonConfig(allow_http=False).allow_grpc is None
 
 
-def test_values_of_a_dictionary_become_what_their_fields_hold() -> None:
-    said = {
+def test_values_of_a_dictionary_are_converted() -> None:
+    values = {
         "http_port": "81",
         "allow_grpc": "true",
         "log_file": "/var/log/t",
         "id": 7,
         "cache_config": ("local,size=1",),
     }
-    config = TritonConfig.from_dict(said)
+    config = TritonConfig.from_dict(values)
     assert (config.http_port, config.allow_grpc, config.log_file, config.id) == (81, True, Path("/var/log/t"), "7")
     assert config.cache_config == ["local,size=1"]
     assert TritonConfig.from_dict(config.to_dict()) == config
@@ -59,8 +59,8 @@ def test_values_of_a_dictionary_become_what_their_fields_hold() -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("false", False), ("0", False), ("off", False), ("True", True), ("1", True)]
 )
-def test_switches_in_text_mean_what_they_say(text: str, value: bool) -> None:
-    """Where PyTriton takes any text but the empty one for true."""
+def test_booleans_in_text_are_parsed(text: str, value: bool) -> None:
+    """PyTriton reads any non-empty text as true."""
     assert TritonConfig.from_dict({"allow_http": text}).allow_http is value
 
 
@@ -68,12 +68,12 @@ def test_switches_in_text_mean_what_they_say(text: str, value: bool) -> None:
     ("name", "value", "kind"),
     [("http_port", "eighty", "int"), ("allow_http", "maybe", "bool"), ("http_port", [1], "int")],
 )
-def test_what_a_field_cannot_hold_is_refused_by_name(name: str, value: object, kind: str) -> None:
+def test_an_invalid_value_is_rejected_with_the_fields_name(name: str, value: object, kind: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}: .* is not a value of type {kind}$"):
         TritonConfig.from_dict({name: value})
 
 
-def test_unknown_names_are_left_out_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_unknown_names_are_ignored_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "pytriton"):
         assert TritonConfig.from_dict({"http_prot": 1, "http_port": 2}) == TritonConfig(http_port=2)
     assert "Ignoring http_prot=1 as could not find matching config field." in caplog.text
@@ -95,6 +95,6 @@ def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (config.trace_config, config.cache_config) == (["a", "b", "c"], ["local,size=9"])
 
 
-def test_arguments_stand_above_the_environment() -> None:
+def test_arguments_take_precedence_over_the_environment() -> None:
     both = merged(TritonConfig(http_port=1, allow_grpc=False), TritonConfig(http_port=2, grpc_port=3))
     assert both == TritonConfig(http_port=1, allow_grpc=False, grpc_port=3)

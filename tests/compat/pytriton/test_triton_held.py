@@ -1,4 +1,4 @@
-"""Signals while a callable holds the interpreter: scripts that serve heed them as they come, and keep the deadline."""
+"""Signals while a callable holds the GIL: serving scripts react at once, and obey the deadline."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from penstock.compat.pytriton.triton import RemoteTriton
 @batch
 def held(x):
     print("entered", flush=True)
-    # Unlike CDLL, which lets go of the interpreter around a call.
+    # Unlike CDLL, PyDLL does not release the GIL around a call.
     ctypes.PyDLL(None).sleep(1000)
     return {"y": x}
 
@@ -57,46 +57,46 @@ def script(*arguments: object) -> Iterator[subprocess.Popen[str]]:
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    """The next line that it prints."""
+    """Returns the next line of output."""
     assert process.stdout is not None
     return process.stdout.readline().rstrip()
 
 
 def end(process: subprocess.Popen[str], signals: int) -> None:
-    """Sends it what is left of so many signals, and looks how it ends."""
+    """Sends the remaining signals, and checks the end of the process."""
     for _ in range(signals - 1):
         process.send_signal(signal.SIGINT)
-    _, said = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, LEFT in said, "penstock: cut off: " in said) == (3, True, True), said
+    _, errors = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, LEFT in errors, "penstock: cut off: " in errors) == (3, True, True), errors
 
 
 @pytest.mark.fault("SIGTERM while held")
 @CASES
-def test_a_signal_is_heeded_while_a_callable_holds_the_interpreter(timeout: int, signals: int) -> None:
+def test_a_signal_stops_serve_while_a_callable_holds_the_gil(timeout: int, signals: int) -> None:
     with script(timeout) as process:
         address = line(process)
-        [asked] = at_once([lambda: infer(address, "held", {"x": ROW})])
+        [future] = at_once([lambda: infer(address, "held", {"x": ROW})])
         assert line(process) == "entered"
         assert get(address, "/v2/health/ready").status == 200
         process.send_signal(signal.SIGTERM)
         until(lambda: is_draining(address), "not to be ready")
-        assert not asked.done()
+        assert not future.done()
         end(process, signals)
-        assert asked.exception()
+        assert future.exception()
 
 
 @pytest.mark.fault("SIGTERM while held")
 @CASES
-def test_a_remote_script_heeds_signals_too(
+def test_a_signal_stops_a_remote_script_while_a_callable_holds_the_gil(
     timeout: int, signals: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with triton() as server, script(timeout, url(server)) as process:
         assert line(process) == url(server)
-        [asked] = at_once([lambda: ask(server, "held")])
+        [future] = at_once([lambda: ask(server, "held")])
         assert line(process) == "entered"
         process.send_signal(signal.SIGTERM)
         until(lambda: get(url(server), "/v2/models/held/ready").status == 404, "the model to be taken back")
-        assert not asked.done()
+        assert not future.done()
         end(process, signals)
-        assert asked.result().status == 500
+        assert future.result().status == 500

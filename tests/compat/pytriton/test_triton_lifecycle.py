@@ -1,4 +1,4 @@
-"""From bound callables to a running server and back: rows 1.2, 1.4 and the end of 1.9 of what PyTriton does."""
+"""1.2, 1.4, 1.9: start, binding and stop of servers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_nothing_starts_by_itself() -> None:
     assert isinstance(server, TritonBase)
 
 
-def test_positional_arguments_are_refused() -> None:
+def test_positional_arguments_are_rejected() -> None:
     with pytest.raises(TypeError):
         Triton(TritonConfig())  # type: ignore[misc]
 
@@ -115,7 +115,7 @@ def test_models_are_bound_while_others_serve() -> None:
         assert [one.model_name for one in server._model_manager.models] == ["held", "late0", "late1", "late2", "late0"]
 
 
-def test_a_policy_keeps_a_server_from_starting_on_entry() -> None:
+def test_a_policy_prevents_the_start_on_entry() -> None:
     with triton(policy=LATE) as server:
         assert (server.is_alive(), server.is_connected()) == (False, False)
         bind(server)
@@ -124,7 +124,7 @@ def test_a_policy_keeps_a_server_from_starting_on_entry() -> None:
 
 
 def test_vertex_ai_has_that_policy_and_its_routes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a port of its own; with another policy if one is given."""
+    """The platform has its own port, and an explicit policy takes precedence."""
     monkeypatch.setenv("AIP_HEALTH_ROUTE", "/health")
     monkeypatch.setenv("AIP_PREDICT_ROUTE", "/predict")
     with triton(allow_vertex_ai=True, vertex_ai_port=0) as server:
@@ -170,7 +170,7 @@ def test_a_server_in_a_thread() -> None:
     assert not server.is_alive()
 
 
-def test_a_stop_between_the_start_and_serve_is_the_end() -> None:
+def test_serve_returns_after_an_earlier_stop() -> None:
     server = triton()
     start = server.run
 
@@ -211,7 +211,7 @@ def test_requests_finish_before_a_server_stops() -> None:
     assert (answer.result(), stopped.result()) == ([[2, 4]], True)
 
 
-def test_a_callable_that_can_never_answer_again_stops_the_server() -> None:
+def test_an_unrecoverable_callable_stops_the_server() -> None:
     """The request gets the error, `is_alive` is false at once, and `serve` returns."""
     alive_then = []
 
@@ -247,7 +247,7 @@ def test_other_errors_of_a_callable_stop_nothing() -> None:
         assert (server.is_alive(), answers(server, "well")) == (True, True)
 
 
-def test_a_port_in_use_is_told_at_once() -> None:
+def test_a_port_in_use_is_reported_at_once() -> None:
     with triton() as server:
         port = int(url(server).rpartition(":")[2])
         other = triton(http_port=port)
@@ -290,7 +290,7 @@ def test_forwarded_headers_become_parameters() -> None:
         assert answer.array("y").tolist() == [[4.0]]
 
 
-def test_answers_are_kept_where_the_server_has_a_cache() -> None:
+def test_responses_are_cached_if_the_server_has_a_cache() -> None:
     calls: list[int] = []
 
     @batch
@@ -318,7 +318,7 @@ def test_clients_with_the_token_unload_and_load_a_model() -> None:
         assert answers(server)
 
 
-def test_the_workspace_goes_with_the_server(tmp_path: Path) -> None:
+def test_stop_removes_the_workspace(tmp_path: Path) -> None:
     given = Workspace(tmp_path / "given")
     for workspace in (tmp_path / "path", str(tmp_path / "text"), given, None):
         server = triton(workspace=workspace)
@@ -328,7 +328,7 @@ def test_the_workspace_goes_with_the_server(tmp_path: Path) -> None:
         assert not server._workspace.exists()
 
 
-def test_the_log_says_where_models_are(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_lists_the_models(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "pytriton"), triton() as server:
         bind(server, "named")
     for said in ("/v2/models/named/ready", "/v2/models/named/config", "/v2/models/named/infer", "Press CTRL+C"):
@@ -337,7 +337,7 @@ def test_the_log_says_where_models_are(caplog: pytest.LogCaptureFixture) -> None
 
 
 @pytest.mark.parametrize("level", [None, 0, 1])
-def test_a_verbose_log_is_warned_of_at_start_and_stop(level: int | None, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_verbose_log_causes_warnings_at_start_and_stop(level: int | None, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING, "pytriton"):
         server = triton(log_verbose=level)
         server.run()
@@ -347,7 +347,7 @@ def test_a_verbose_log_is_warned_of_at_start_and_stop(level: int | None, caplog:
         assert caplog.text.count(said) == 2 * bool(level)
 
 
-def test_what_bind_refuses() -> None:
+def test_invalid_bindings() -> None:
     server = triton()
     bind(server, "Name")
     with pytest.raises(PyTritonInvalidOperationError, match=r"^Cannot add model with the same name twice\.$"):
@@ -358,7 +358,7 @@ def test_what_bind_refuses() -> None:
             bind(server, name)
 
 
-def test_a_late_model_that_cannot_load_is_forgotten() -> None:
+def test_a_late_model_that_fails_to_load_is_removed() -> None:
     with triton() as server:
         with pytest.raises(PyTritonBadParameterError):
             bind(server, "m", max_batch_size=0)
@@ -367,7 +367,7 @@ def test_a_late_model_that_cannot_load_is_forgotten() -> None:
         assert answers(server)
 
 
-def test_an_early_model_that_cannot_load_keeps_the_server_from_starting() -> None:
+def test_an_early_model_that_fails_to_load_prevents_the_start() -> None:
     server = triton()
     bind(server, "m", max_batch_size=0)
     with pytest.raises(PyTritonBadParameterError):

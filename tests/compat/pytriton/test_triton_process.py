@@ -1,4 +1,4 @@
-"""A script that serves, as a process: signals, its end, and its exit status."""
+"""A serving script as a process: signals, its end, and its exit status."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ print(url(server), flush=True)
 
 
 def environment() -> dict[str, str]:
-    """For a process that imports what these tests do."""
+    """Environment of a process that imports the modules of these tests."""
     folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}
 
 
 @contextmanager
 def script(body: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A script that serves `m` and `held` and then does `body`; with the lines that it prints."""
+    """Runs a script that serves `m` and `held` and then runs `body`. Yields the process and its lines of output."""
     process = subprocess.Popen(
         [sys.executable, "-c", SCRIPT.format(body=body)],
         env=environment(),
@@ -77,7 +77,7 @@ def script(body: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
 
 
 def serving(lines: list[str]) -> str:
-    """Where the script serves, once it is in `serve`, where signals are caught."""
+    """Returns the script's address, after it has entered `serve` and handles signals there."""
     until(lambda: "in serve" in lines, "the script to serve")
     return next(line for line in lines if line.startswith("http://"))
 
@@ -108,16 +108,16 @@ server.serve()
     with script(body) as (process, lines):
         address = serving(lines)
         answers: list[list[list[float]]] = []
-        asking = threading.Thread(target=lambda: answers.append(infer(address, "held", {"x": ROW}).array("y").tolist()))
-        asking.start()
+        thread = threading.Thread(target=lambda: answers.append(infer(address, "held", {"x": ROW}).array("y").tolist()))
+        thread.start()
         until(lambda: "entered" in lines)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
-        asking.join(PATIENCE)
+        thread.join(PATIENCE)
         assert answers == [[[2, 4]]]
 
 
-def test_a_second_signal_does_not_wait_for_requests() -> None:
+def test_a_second_signal_cuts_requests_off() -> None:
     body = """
 once_in_serve(tell)
 server.serve()
@@ -131,15 +131,15 @@ hold.set()
             with suppress(OSError):
                 infer(address, "held", {"x": ROW})
 
-        asking = threading.Thread(target=left_alone)
-        asking.start()
+        thread = threading.Thread(target=left_alone)
+        thread.start()
         until(lambda: "entered" in lines)
         process.send_signal(signal.SIGINT)
         until(lambda: get_status(address) != 200, "the drain")
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
         until(lambda: "after" in lines)
-        asking.join(PATIENCE)
+        thread.join(PATIENCE)
 
 
 def get_status(address: str) -> int:
@@ -165,8 +165,8 @@ server.serve()
         until(lambda: "own" in lines)
 
 
-def test_a_script_that_ends_takes_its_server_with_it() -> None:
-    """Whether it ends well or by an error, and without a word to the server."""
+def test_the_end_of_a_script_stops_its_server() -> None:
+    """The server ends with the script, for a normal end and for an error."""
     for body, status in (("pass", 0), ("raise OSError('no')", 1), ("sys.exit(3)", 3)):
         with script(body) as (process, lines):
             assert process.wait(PATIENCE) == status, lines

@@ -39,14 +39,14 @@ def test_nothing_is_connected_by_itself() -> None:
 
 
 @pytest.mark.parametrize("address", ["https://localhost", "ftp://localhost", 8000])
-def test_an_address_that_is_none_is_refused(address: Any) -> None:
+def test_an_invalid_address_is_rejected(address: Any) -> None:
     with pytest.raises(PyTritonClientInvalidUrlError):
         RemoteTriton(address)
 
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_models_are_served_beside_others_and_taken_back(protocol: str) -> None:
-    """Without the server's token; and what the server and others have goes on."""
+def test_models_are_attached_and_detached(protocol: str) -> None:
+    """No token is needed, and other models keep serving."""
     with triton() as server:
         bind(server, "own")
         with RemoteTriton(url(server, protocol)) as one, RemoteTriton(url(server, protocol)) as other:
@@ -83,17 +83,20 @@ def test_several_instances_and_streams() -> None:
         bind(remote, "many", [batch(lambda x: {"y": x * 2})] * 2)
         bind(remote, "pieces", pieces, decoupled=True)
         assert answers(server, "many")
-        told = post(url(server), "/v2/models/pieces/generate_stream", b'{"x": [1, 2]}').body.decode()
-        assert [json.loads(line.removeprefix("data: "))["y"] for line in told.splitlines() if line] == [[1, 2], [2, 4]]
+        stream = post(url(server), "/v2/models/pieces/generate_stream", b'{"x": [1, 2]}').body.decode()
+        assert [json.loads(line.removeprefix("data: "))["y"] for line in stream.splitlines() if line] == [
+            [1, 2],
+            [2, 4],
+        ]
 
 
-def test_a_server_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_server_that_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "DEFAULT_TRITON_STARTUP_TIMEOUT_S", 0.1)
     with pytest.raises(TimeoutError, match=r"^Triton Inference Server is not ready after timeout: "):
         RemoteTriton("localhost:1").connect()
 
 
-def test_a_server_that_comes_later_is_waited_for() -> None:
+def test_connect_waits_for_the_server() -> None:
     server = triton()
     bind(server, "own")
     server.run()
@@ -134,7 +137,7 @@ def test_serve_returns_when_the_server_stops() -> None:
     assert not remote.is_alive()
 
 
-def test_a_callable_that_can_never_answer_again_stops_only_its_own() -> None:
+def test_an_unrecoverable_callable_stops_only_its_own_script() -> None:
     @batch
     def broken(x: Any) -> Any:
         raise PyTritonUnrecoverableError("the GPU is gone")
@@ -161,8 +164,8 @@ with RemoteTriton(sys.argv[1]) as remote:
 """
 
 
-def test_scripts_of_their_own() -> None:
-    """One ends by a signal, one is killed; the server goes on."""
+def test_remote_scripts() -> None:
+    """One script ends by a signal, one is killed, and the server continues."""
     with triton() as server:
         scripts = [
             subprocess.Popen(
@@ -191,7 +194,7 @@ def test_scripts_of_their_own() -> None:
                 script.communicate()
 
 
-def test_a_server_that_nothing_can_be_attached_to_serves_all_the_same(
+def test_a_server_without_an_attach_socket_serves(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "penstock").mkdir(mode=0o755)

@@ -1,4 +1,4 @@
-"""Tokens for what administers: row 1.3 of what PyTriton does."""
+"""1.3: tokens of administrative endpoints."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def statistics(server: Triton, *metadata: tuple[str, str]) -> Any:
         return stub.ModelStatistics(service_pb2.ModelStatisticsRequest(), metadata=metadata, timeout=PATIENCE)
 
 
-def test_what_administers_asks_for_a_token_by_default() -> None:
+def test_administrative_endpoints_require_a_token_by_default() -> None:
     with triton() as server:
         bind(server)
         token = server.get_access_token()
@@ -64,34 +64,34 @@ def test_what_administers_asks_for_a_token_by_default() -> None:
         assert statistics(server, ("triton-grpc-protocol-triton-access-token", token)).model_stats[0].name == "m"
 
 
-def test_metrics_of_their_own_port_ask_for_nothing() -> None:
+def test_the_metrics_port_requires_no_token() -> None:
     with triton() as server, Connection(url(server, "metrics")) as connection:
         bind(server)
         assert answers(server)
-        told = connection.ask("GET", "/metrics")
-    assert told.status == 200
-    assert b'nv_inference_request_success{model="m",version="1"} 2' in told.body
+        response = connection.ask("GET", "/metrics")
+    assert response.status == 200
+    assert b'nv_inference_request_success{model="m",version="1"} 2' in response.body
 
 
-def test_nothing_is_protected_where_that_is_said() -> None:
+def test_protection_can_be_disabled() -> None:
     with triton(security_config=TritonSecurityConfig(restricted_endpoints=[])) as server:
         bind(server)
         assert server.get_access_token() is None
         assert statuses(server, PROTECTED) == {200}
 
 
-def test_a_token_and_parts_of_ones_own() -> None:
+def test_a_custom_token_and_custom_endpoints() -> None:
     security = TritonSecurityConfig(access_token="mine", restricted_endpoints=["metadata"])
     with triton(security_config=security, http_restricted_api="logging:key=other") as server:
         bind(server)
         assert server.get_access_token() == "mine"
         assert statuses(server, [("GET", "/v2")]) == {403}
         assert statuses(server, [("GET", "/v2")], **{TRITON_ACCESS_HEADER: "mine"}) == {200}
-        # The security stands in the place of other rules.
+        # The security configuration replaces the rules.
         assert statuses(server, PROTECTED) == {200}
 
 
-def test_ones_own_rules_hold_where_the_security_asks_for_nothing() -> None:
+def test_custom_rules_apply_without_security() -> None:
     nothing = TritonSecurityConfig(restricted_endpoints=[])
     with triton(security_config=nothing, http_restricted_api="logging,trace:key=other") as server:
         bind(server)
@@ -113,19 +113,21 @@ def test_names_and_defaults() -> None:
     assert TritonSecurityConfig("mine").access_token == "mine"
 
 
-def test_unknown_parts_are_refused() -> None:
-    said = r"^Invalid endpoint names: a, b\. Valid endpoints are: health, inference, logging, metadata, model-config, "
-    with pytest.raises(PyTritonValidationError, match=said):
+def test_unknown_endpoints_are_rejected() -> None:
+    message = (
+        r"^Invalid endpoint names: a, b\. Valid endpoints are: health, inference, logging, metadata, model-config, "
+    )
+    with pytest.raises(PyTritonValidationError, match=message):
         TritonSecurityConfig(restricted_endpoints=["b", "trace", "a"])
 
 
 @pytest.mark.parametrize("token", ["a;b", " a", "env:HOME", "file:/etc/passwd", "gr\u00fcn", "a\nb"])
-def test_a_token_that_no_header_can_carry_is_refused(token: str) -> None:
+def test_an_invalid_token_is_rejected(token: str) -> None:
     with pytest.raises(PyTritonValidationError, match=r"^The access token must be printable ASCII text"):
         triton(security_config=TritonSecurityConfig(access_token=token))
 
 
-def test_an_empty_token_protects_nothing_and_that_is_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_empty_token_protects_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.WARNING, "pytriton"),
         triton(security_config=TritonSecurityConfig(access_token="")) as server,

@@ -1,4 +1,4 @@
-"""What `TritonConfig` means to the server: Penstock's settings, the defaults of PyTriton, and what changes nothing."""
+"""Translation of `TritonConfig`: Penstock's settings, PyTriton's defaults, and fields without an effect."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_addresses_and_ports() -> None:
         ),
     ],
 )
-def test_what_means_something_here_is_kept(config: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_supported_fields_are_translated(config: dict[str, Any], expected: dict[str, Any]) -> None:
     found = settings(**config)
     assert {name: getattr(found, name) for name in expected} == expected
 
@@ -79,7 +79,7 @@ def test_vertex_ai_brings_its_port_and_routes(monkeypatch: pytest.MonkeyPatch) -
     assert (found.vertex_health_route, found.vertex_predict_route, found.hosted_model) == ("/health", "/predict", "m")
 
 
-def test_spans_are_sent_where_the_trace_configuration_says() -> None:
+def test_the_trace_configuration_sets_the_exporter() -> None:
     said = ["mode=opentelemetry", "opentelemetry,url=http://127.0.0.1:4318/v1/traces", "rate=4", "level=TIMESTAMPS"]
     found = settings(trace_config=said)
     assert found.tracing is not None
@@ -96,7 +96,7 @@ def test_spans_are_sent_where_the_trace_configuration_says() -> None:
             assert settings(trace_config=said[:without] + said[without + 1 :]).tracing is None
 
 
-def test_spans_that_cannot_be_sent_are_said(caplog: pytest.LogCaptureFixture) -> None:
+def test_unsupported_collectors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     said = ["mode=opentelemetry", "opentelemetry,url=https://far/v1/traces", "level=TIMESTAMPS"]
     with caplog.at_level(logging.WARNING, "pytriton"):
         assert settings(trace_config=said).tracing is None
@@ -137,7 +137,7 @@ def test_caches(items: list[str] | None, expected: CacheSettings) -> None:
         ),
     ],
 )
-def test_what_cannot_be_kept_is_refused(config: dict[str, Any], said: str) -> None:
+def test_unsupported_settings_are_rejected(config: dict[str, Any], said: str) -> None:
     with pytest.raises(PyTritonValidationError, match=f"^{said}"):
         settings(**config)
 
@@ -150,20 +150,22 @@ def test_penstocks_own_settings_come_from_its_own_variables(monkeypatch: pytest.
     assert (found.io_threads, found.max_body_bytes, found.http) == (3, 2**20, "0.0.0.0:8000")
 
 
-def test_what_changes_nothing_is_said_once(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_without_an_effect_are_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server_config, "_warned", set())
     with caplog.at_level(logging.WARNING, "pytriton"):
         for _ in range(2):
             Triton(config=TritonConfig(http_thread_count=4, exit_on_error=False, id="x"))
-    told = [record.getMessage() for record in caplog.records]
-    assert [one.split(":")[0] for one in told] == [
+    messages = [record.getMessage() for record in caplog.records]
+    assert [one.split(":")[0] for one in messages] == [
         "TritonConfig.exit_on_error has no effect",
         "TritonConfig.http_thread_count has no effect",
     ]
 
 
-def test_every_field_means_something_or_is_named() -> None:
-    """A field that is neither read nor named here would be forgotten."""
+def test_every_field_is_used_or_listed_as_unused() -> None:
+    """No field is forgotten."""
     from dataclasses import fields
     from inspect import getsource
 

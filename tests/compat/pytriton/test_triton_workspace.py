@@ -1,4 +1,4 @@
-"""`Workspace`, and what the package says of itself: rows 0 and 1.12 of what PyTriton does."""
+"""0, 1.12: `Workspace`, and the contents of the package."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_workspace_is_a_new_folder(tmp_path: Path) -> None:
         Workspace(str(tmp_path / "a" / "b"))
 
 
-def test_it_is_cleaned_with_all_that_is_in_it(tmp_path: Path) -> None:
+def test_clean_removes_the_content(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     (workspace.path / "file").write_text("x")
     (workspace.path / "link").symlink_to(tmp_path)
@@ -37,7 +37,7 @@ def test_it_is_cleaned_with_all_that_is_in_it(tmp_path: Path) -> None:
     workspace.clean()
 
 
-def test_what_is_hidden_stays_and_is_warned_of(tmp_path: Path) -> None:
+def test_hidden_files_stay_with_a_warning(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     (workspace.path / ".hidden").write_text("x")
     with pytest.warns(CleanupWarning, match=r"^Could not clean workspace .*/w\. "):
@@ -46,7 +46,7 @@ def test_what_is_hidden_stays_and_is_warned_of(tmp_path: Path) -> None:
     assert (workspace.path / ".hidden").exists()
 
 
-def test_by_default_it_is_in_the_users_cache_and_goes_with_its_object(
+def test_the_default_is_in_the_users_cache_and_is_removed_with_its_object(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(constants, "PYTRITON_HOME", tmp_path / "home")
@@ -67,7 +67,7 @@ def test_by_default_it_is_in_the_users_cache_and_goes_with_its_object(
         ({}, "/nowhere/.cache/pytriton"),
     ],
 )
-def test_the_home_is_named_by_the_environment(environ: dict[str, str], expected: str) -> None:
+def test_the_environment_sets_the_home(environ: dict[str, str], expected: str) -> None:
     program = "from penstock.compat.pytriton.constants import PYTRITON_HOME; print(PYTRITON_HOME)"
     cleared = {name: value for name, value in os.environ.items() if name not in ("PYTRITON_HOME", "XDG_CACHE_HOME")}
     found = subprocess.run(
@@ -86,7 +86,7 @@ def test_constants() -> None:
     assert (constants.DEFAULT_TRITON_STARTUP_TIMEOUT_S, constants.CREATE_TRITON_CLIENT_TIMEOUT_S) == (120, 10)
 
 
-def test_the_package_tells_pytritons_version_and_brings_its_parts() -> None:
+def test_the_package_has_pytritons_version_and_modules() -> None:
     assert pytriton.__version__ == "0.7.0"
     program = (
         "import penstock.compat.pytriton as p; print(p.triton.Triton, p.model_config.ModelConfig, p.client.ModelClient)"

@@ -1,4 +1,4 @@
-"""Where Penstock may differ from the real PyTriton: the cases, and why. What is not here must be equal."""
+"""Expected differences from the real PyTriton, with their reasons. All other observations must be equal."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ SERVED: list[Deviation] = [
     ),
     Deviation("url http://", "a URL without a host is none", "PyTritonClientInvalidUrlError"),
 ]
-"""Of both clients, each at its own server."""
+"""Differences of both products, each with its own clients."""
 
 CROSSED: list[Deviation] = _SERVER
-"""Of the real clients at Penstock's server."""
+"""Differences of the real clients with Penstock's server."""

@@ -1,4 +1,4 @@
-"""Brings what two sides observed to what shall be equal: ports, folders and tracebacks are not."""
+"""Normalization of observations: ports, folders and tracebacks differ between runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TRACEBACK = "Traceback (most recent call last):"
 
 
 def normal(value: Any) -> Any:
-    """An observation without what differs from run to run."""
+    """Returns an observation without values that differ between runs."""
     if isinstance(value, str):
         return text(value)
     if isinstance(value, list):
@@ -20,18 +20,18 @@ def normal(value: Any) -> Any:
 
 
 def text(message: str) -> str:
-    """A message without its request's number, addresses and folders; of a traceback only its last words."""
+    """Returns a message without request number, addresses and folders. Of a traceback only the last line is left."""
     message = re.sub(r"\[request id: [^\]]*\] ", "", message)
     message = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", message)
     if TRACEBACK in message:
         before, _, _ = message.partition(TRACEBACK)
         _, _, inner = message.rpartition(TRACEBACK)
-        # After the last place and its lines of code comes what was raised.
+        # The exception follows the last frame and its source lines.
         raised = re.split(
             r'\n  File "[^\n]*(?:\n    [^\n]*)*(?=\n)', re.sub(r"\n\n+At:\n.*", "", inner, flags=re.DOTALL)
         )[-1]
         message = before + raised.lstrip()
-    # A traceback names the module of a class.
+    # A traceback contains the module of the exception's class.
     message = re.sub(
         r"^(.*error: )?(?:[a-z_]+\.)+([A-Z]\w+)", lambda found: (found[1] or "") + found[2], message, flags=re.DOTALL
     )

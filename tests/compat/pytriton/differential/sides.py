@@ -1,4 +1,4 @@
-"""The two sides that run the same scripts: the real PyTriton in its own environment, and Penstock under its shim."""
+"""The two sides of the comparison: the real PyTriton in its virtual environment, and Penstock with its shim."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ NEEDED_GLIBC = (2, 35)
 
 
 def penstock() -> Side:
-    """Penstock, in the place of what the scripts import."""
+    """Returns Penstock's side, which replaces the scripts' imports."""
     known = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "PYTRITON_"))}
     return Side([sys.executable, "-m", "penstock", "shim", "pytriton", "--", sys.executable], known)
 
 
 def real() -> Side:
-    """The real product; it finds the library of its interpreter by LD_LIBRARY_PATH only."""
+    """Returns the real product's side. It finds libpython by LD_LIBRARY_PATH only."""
     known = {
         name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "PYTRITON_", "PYTHON"))
     }
@@ -30,7 +30,7 @@ def real() -> Side:
 
 
 def why_not_real() -> str | None:
-    """Why the real product cannot run here; `None` if it can."""
+    """Returns the reason why the real product cannot run here; `None` if it can."""
     if not REAL.exists():
         return "the real PyTriton is not installed; python tests/clients/setup_tools.py pytriton fetches it"
     version = os.confstr("CS_GNU_LIBC_VERSION") if "CS_GNU_LIBC_VERSION" in os.confstr_names else None

@@ -21,20 +21,20 @@ from differential import Observed, Side, compare
 
 @dataclass
 class Runs:
-    """All that the two sides observe; begun at once, since the real server is slow to start."""
+    """Starts all observations of the two sides at once, because the real server is slow to start."""
 
     local: dict[str, tuple[Future[Observed], Future[Observed]]]
     served: tuple[Future[Observed], Future[Observed]]
     crossed: Future[Observed]
-    """The real clients at Penstock's server."""
+    """Observes the real clients with Penstock's server."""
 
 
-def asked(server: Side, *clients: Side) -> list[Observed]:
-    """What these clients observe of one server after the other: the counts that it shows are each one's own."""
+def observe(server: Side, *clients: Side) -> list[Observed]:
+    """Returns the observations of clients with one new server each, because servers count requests."""
     observed = []
     for client in clients:
-        with server.serving(SCRIPTS / "server.py") as said:
-            observed.append(client.observe(SCRIPTS / "client.py", said))
+        with server.serving(SCRIPTS / "server.py") as address:
+            observed.append(client.observe(SCRIPTS / "client.py", address))
     return observed
 
 
@@ -44,7 +44,7 @@ def runs() -> Iterator[Runs]:
         pytest.skip(reason)
     theirs, ours = real(), penstock()
     with ThreadPoolExecutor(3) as pool:
-        both = (pool.submit(asked, theirs, theirs), pool.submit(asked, ours, ours, theirs))
+        both = (pool.submit(observe, theirs, theirs), pool.submit(observe, ours, ours, theirs))
         local = {
             script: (pool.submit(theirs.observe, SCRIPTS / script), pool.submit(ours.observe, SCRIPTS / script))
             for script in ("bind.py", "local_types.py", "local_decorators.py")

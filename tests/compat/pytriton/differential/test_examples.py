@@ -1,4 +1,4 @@
-"""examples/pytriton: each runs under the real PyTriton and under the shim, and prints the same."""
+"""Each of examples/pytriton prints the same with the real PyTriton and with the shim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from waiting import until
 
 EXAMPLES = REPOSITORY / "examples" / "pytriton"
 STARTS = 60.0
-"""Seconds that the real server may take to start and load."""
+"""Seconds for the real server to start and load."""
 
 PRINTS = {
     "add_sub": "sums [4.0, 7.0, 21.0]\ndifferences [2.0, 3.0, -5.0]\none {'difference': [2.0], 'sum': [4.0]}\n",

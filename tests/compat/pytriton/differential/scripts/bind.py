@@ -1,4 +1,4 @@
-"""What binding refuses, and when; and the life of a server. Each refusal at the load has a server of its own."""
+"""Rejected bindings, and the lifecycle of a server. Each rejection at load has a new server."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def double(x: Any) -> Any:
 
 
 def bind(*given: Any, times: int = 1, **named: Any) -> str:
-    """Binds without starting."""
+    """Binds without a start."""
     triton = Triton(config=config())
     try:
         for _ in range(times):

@@ -1,4 +1,4 @@
-"""Asks the models of server.py with every client, and the wire itself. Takes what the server said as its argument."""
+"""Calls the models of server.py with every client, and with plain requests. Its argument is the server's output."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ask(model: str, protocol: str, *inputs: Any, one: bool = False, version: str
 
 
 def echo(protocol: str, **named: Any) -> Any:
-    """What comes back of what was sent."""
+    """Returns the response to an echo."""
     answer = ask("dtypes", protocol, **named)
     return {name: answer[name] for name in named}
 
@@ -70,14 +70,14 @@ for protocol in ("http", "grpc"):
     show(f"{protocol} an empty axis", lambda: echo(protocol, float32=np.zeros((2, 0), F)))
     show(f"{protocol} not contiguous", lambda: echo(protocol, float32=np.arange(6, dtype=F).reshape(2, 3).T))
     for mode in ANSWERS:
-        # An array that cannot be cast ends the other product's instance, and all later requests to it wait in vain.
+        # With PyTriton, an array that cannot be cast ends the instance, and all later requests hang.
         for model in ("contract_strict",) if mode == "bytes for numbers" else ("contract", "contract_strict"):
             asked = {"mode": np.array([[mode.encode()]]), "x": rows(2)}
             show(f"{protocol} {model}: {mode}", lambda: ask(model, protocol, **asked))
     for kind in ("awaited", "generated", "async_generated", "object", "method", "lambda", "partial"):
         show(f"{protocol} kind {kind}", lambda: ask(f"kind_{kind}", protocol, rows(1, 2)))
 
-    # Batches and samples, by place and by name.
+    # Batches and samples, by position and by name.
     show(f"{protocol} batch by place", lambda: ask("add_sub", protocol, rows(1, 2), rows(3, 4)))
     show(f"{protocol} batch by name", lambda: ask("add_sub", protocol, b=rows(1, 2), a=rows(3, 4)))
     show(f"{protocol} sample by place", lambda: ask("add_sub", protocol, rows(1)[0], rows(3)[0], one=True))
@@ -113,7 +113,7 @@ for protocol in ("http", "grpc"):
     show(f"{protocol} context", lambda: json.loads(ask("context", protocol, rows(1))["config"][0, 0]))
     show(f"{protocol} version", lambda: sorted(ask("context", protocol, rows(1), version="3")))
 
-    # What clients know of a model.
+    # Configurations that clients read.
     for model in ("add_sub", "sampled", "optional", "grouped", "context", "stream_def", "dtypes", "instances"):
         show(f"{protocol} config of {model}", lambda: client(model, protocol).model_config)
     show(
@@ -147,7 +147,7 @@ for protocol in ("http", "grpc"):
     ):
         show(f"{protocol} reserved parameter {name}", lambda: said({name: 1}))
 
-    # Clients' own errors.
+    # Errors of the clients themselves.
     show(
         f"{protocol} unknown model",
         lambda: ModelClient(AT[protocol], "nope", init_timeout_s=1, inference_timeout_s=1).infer_batch(rows(1)),
@@ -258,7 +258,7 @@ for url in ("https://localhost", "ftp://localhost:1", "http://", 5):
     show(f"url {url}", lambda: ModelClient(url, "m"))
 
 
-# The wire.
+# Plain requests.
 def rest(path: str, body: Any = None, *, at: str = "http", token: bool = False, post: bool = False) -> Any:
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(AT[at] + path, data if data is not None or not post else b"")
@@ -369,7 +369,7 @@ def nv_counted() -> Any:
     mine = [
         line for line in lines if line.startswith("nv_inference") and 'model="sampled"' in line and "_us" not in line
     ]
-    # The order of labels means nothing.
+    # The order of labels is arbitrary.
     return sorted(
         [name, *sorted(labels.rstrip("}").split(",")), value]
         for line in mine

@@ -1,4 +1,4 @@
-"""The inference callable whose `mode` says what it does wrong."""
+"""Inference callable with an input `mode` that selects its violation of the contract."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ F = np.float32
 
 
 class Odd(Exception):
-    """An exception of the user's own."""
+    """Custom exception."""
 
 
 def contract(requests: Any) -> Any:
-    """Answers by the first request's mode."""
+    """Returns results for the first request's mode."""
     mode = requests[0]["mode"][0, 0].decode()
     return ANSWERS[mode](requests)
 
 
 def each(answer: Any) -> Any:
-    """Answers each request with this; what is declared and not there is as it should be."""
+    """Returns these outputs for each request, and valid values for all other declared outputs."""
 
     def answers(requests: Any) -> Any:
         right = [{"y": request["x"], "t": np.array([[b"t"]] * len(request["x"]))} for request in requests]
@@ -31,7 +31,7 @@ def each(answer: Any) -> Any:
 
 
 def only(answer: Any) -> Any:
-    """Answers each request with this and no more."""
+    """Returns exactly these outputs for each request."""
     return lambda requests: [answer(request["x"]) for request in requests]
 
 

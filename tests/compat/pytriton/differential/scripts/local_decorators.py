@@ -1,4 +1,4 @@
-"""Decorators, called as a server calls them: with requests, and with the context that binding gives a callable."""
+"""Decorators, called with requests and with the context of binding, same as in a server."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PLAIN = TritonModelConfig(model_name="m", batching=False, inputs=CONFIG.inputs, 
 
 
 def bound(function: Any, config: TritonModelConfig = CONFIG) -> Any:
-    """A callable with the context that `bind` gives it."""
+    """Gives a callable the context of `bind`."""
     context = TritonContext(model_configs=ModelConfigDict())
     context.model_configs[function] = config
     target = function

@@ -1,4 +1,4 @@
-"""Imports, defaults and what needs no server: types, configurations, workspaces, exceptions."""
+"""Imports, defaults, types, configurations, workspaces and exceptions, without a server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server of client.py: every kind of model in one process. Says where it listens, and ends with its input."""
+"""Server of client.py: every kind of model in one process. It prints its addresses, and ends with its input."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def tensor(name: str | None, dtype: Any = F, shape: tuple[int, ...] = (-1,), *, 
 
 
 def echo(requests: Any) -> Any:
-    """What is not there comes back as nothing of its type."""
+    """Returns empty outputs for missing inputs."""
     return [{**nothing(len(next(iter(request.values())))), **dict(request.items())} for request in requests]
 
 
