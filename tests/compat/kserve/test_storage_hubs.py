@@ -223,7 +223,7 @@ def test_r9_images_that_are_not_models(registry: Registry, tmp_path: Path) -> No
     with pytest.raises(RuntimeError, match="has no /models/ directory; its top-level entries: etc"):
         Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
     registry.image(registry.put(f"{LAYER}+zstd", b"zstd"), tag="v2")
-    with pytest.raises(RuntimeError, match=r"an OCI layer is '.*\+zstd', which is not read, expected tar or gzip"):
+    with pytest.raises(RuntimeError, match=r"OCI layer: got '.*\+zstd', expected tar or gzip"):
         Storage.download(f"oci://{registry.host}/model:v2", str(tmp_path))
     registry.image(registry.put(f"{LAYER}+gzip", layer({"models/../../evil": b"x"})), tag="v3")
     with pytest.raises(RuntimeError, match="leads out of the folder"):
