@@ -158,8 +158,8 @@ def test_it_is_loaded_anew(tmp_path: Path) -> None:
 def test_what_cannot_be_served_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     home = written(tmp_path, PID)
     for options, problem in (
-        ({"workers": "2"}, "the options 'workers' and 'gpus' are for isolation=process"),
-        ({"isolation": "moon"}, "the option 'isolation' must be process or server, not 'moon'"),
+        ({"workers": "2"}, "the options 'workers' and 'gpus' require isolation=process"),
+        ({"isolation": "moon"}, "option isolation: got 'moon', expected process or server"),
     ):
         with pytest.raises(StartupError, match=problem):
             inferless.load(home, {**SERVER, **options})

@@ -144,11 +144,11 @@ def test_m17_metadata_that_is_wrong(tmp_path: Path, metadata: dict[str, object],
 def test_m17_options_that_are_wrong(tmp_path: Path) -> None:
     folder = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f")})
     for options, said in (
-        ({"speed": "1"}, "the Modelbit integration has no option 'speed'; it has isolation, workers"),
-        ({"workers": "many"}, "workers must be a whole number, not 'many'"),
-        ({"workers": 0}, "workers must be 1 or more, not 0"),
-        ({"require_key": "perhaps"}, "require_key must be on or off, not 'perhaps'"),
-        ({"nan": "no"}, "nan must be null or error, not 'no'"),
+        ({"speed": "1"}, "unknown option 'speed', expected one of isolation, workers"),
+        ({"workers": "many"}, "option workers: got 'many', expected an integer"),
+        ({"workers": 0}, "option workers: got 0, expected 1 or more"),
+        ({"require_key": "perhaps"}, "option require_key: got 'perhaps', expected on or off"),
+        ({"nan": "no"}, "option nan: got 'no', expected null or error"),
     ):
         with pytest.raises(StartupError) as raised:
             modelbit.load(folder, options)

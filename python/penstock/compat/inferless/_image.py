@@ -7,7 +7,7 @@ from pathlib import Path
 
 from penstock.compat.inferless._spec.app_files import model_name, read_app
 from penstock.compat.inferless._spec.runtime import IMAGES, cuda_of_cog
-from penstock.compat.inferless._spec.yaml_file import read_yaml
+from penstock.compat.inferless._spec.yaml_file import read_mapping
 from penstock.images import ImageSpec
 
 __all__ = ["describe", "runtime_of_cog"]
@@ -49,7 +49,7 @@ def runtime_of_cog(path: Path) -> str:
     Raises:
         StartupError: the file is invalid, or its CUDA version is older than 11.
     """
-    build = read_yaml(path).get("build") or {}
+    build = read_mapping(path).get("build") or {}
     lines = ["build:"]
     if build.get("cuda"):
         lines.append(f"  cuda_version: {cuda_of_cog(str(build['cuda']))}")

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from penstock import StartupError
+from penstock import ConfigError
+from penstock.integrations.options import check_least, read_options
 
 __all__ = ["Settings"]
-
-_TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off", "")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,26 +62,14 @@ class Settings:
             defaults: Values from the app's files.
 
         Raises:
-            StartupError: an option is unknown or has an invalid value.
+            ConfigError: an option is unknown or has an invalid value.
         """
-        kinds = {one.name: one.type for one in fields(cls) if one.name not in ("folder", "state")}
-        given: dict[str, Any] = {}
-        for option, value in options.items():
-            word = option.replace("-", "_")
-            if word not in kinds:
-                raise StartupError(f"inferless: there is no option {option!r}; there are {', '.join(kinds)}")
-            given[word] = _read(option, str(kinds[word]), value)
+        given = read_options(cls, options, choices={"isolation": ("process", "server")}, exclude=("folder", "state"))
         environment = {**defaults.pop("env", {}), **given.pop("env", {})}
         settings = cls(**{"folder": str(folder.resolve()), "name": name, "env": environment, **defaults, **given})
-        for word in ("container_concurrency", "threads", "workers", "max_queue"):
-            if getattr(settings, word) < 1:
-                raise StartupError(f"inferless: the option {word!r} must be 1 or more, not {getattr(settings, word)}")
-        if settings.isolation not in ("process", "server"):
-            raise StartupError(
-                f"inferless: the option 'isolation' must be process or server, not {settings.isolation!r}"
-            )
+        check_least(settings, container_concurrency=1, threads=1, workers=1, max_queue=1)
         if settings.isolation == "server" and (settings.workers > 1 or settings.gpus):
-            raise StartupError("inferless: the options 'workers' and 'gpus' are for isolation=process")
+            raise ConfigError("the options 'workers' and 'gpus' require isolation=process")
         return settings
 
     def with_state(self, path: Path) -> Settings:
@@ -97,39 +84,3 @@ class Settings:
     def from_text(cls, text: str) -> Settings:
         """Decodes the result of `to_text`."""
         return cls(**json.loads(bytes.fromhex(text)))
-
-
-def _read(option: str, kind: str, value: Any) -> Any:
-    """Converts an option's value to the type of its field.
-
-    Raises:
-        StartupError: the value is invalid.
-    """
-    text = str(value).strip()
-    try:
-        if kind == "bool":
-            if text.lower() in (*_TRUE, *_FALSE):
-                return text.lower() in _TRUE
-            raise ValueError
-        if kind == "int":
-            return int(text)
-        if kind == "float":
-            seconds = float(text)
-            if not 0 <= seconds < float("inf"):
-                raise ValueError
-            return seconds
-        if kind.startswith("Mapping"):
-            return _variables(value)
-    except ValueError:
-        expected = {"bool": "true or false", "int": "a whole number", "float": "0 or more"}.get(kind, "NAME=VALUE,...")
-        raise StartupError(f"inferless: the option {option!r} must be {expected}, not {value!r}") from None
-    return text
-
-
-def _variables(value: Any) -> dict[str, str]:
-    if isinstance(value, Mapping):
-        return {str(name): str(one) for name, one in value.items()}
-    parts = [one.partition("=") for one in str(value).split(",") if one.strip()]
-    if any(not name.strip() or not equals for name, equals, _ in parts):
-        raise ValueError(value)
-    return {name.strip(): one for name, _, one in parts}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from typing import Any
 
-from penstock import ConfigError
+from penstock.integrations.options import check_least, check_positive, read_options
 
 __all__ = ["Settings"]
 
@@ -65,44 +65,13 @@ class Settings:
         Raises:
             ConfigError: an option is unknown or has an invalid value.
         """
-        known = {one.name: one for one in fields(cls)}
-        values: dict[str, Any] = {}
-        for name, value in options.items():
-            if name not in known:
-                raise ConfigError(f"the Modelbit integration has no option {name!r}; it has {', '.join(known)}")
-            values[name] = _read(name, value, known[name].default)
-        if "keys" not in values and (text := os.environ.get("MB_API_KEYS")):
-            values["keys"] = _read("keys", text, ())
-        return replace(cls(), **values)._checked()
-
-    def _checked(self) -> Settings:
-        for name, least in (("workers", 1), ("join", 0), ("split_rows", 0)):
-            if getattr(self, name) < least:
-                raise ConfigError(f"{name} must be {least} or more, not {getattr(self, name)}")
-        for name in ("timeout", "webhook_timeout", "link_seconds"):
-            if not 0 < getattr(self, name) < float("inf"):
-                raise ConfigError(f"{name} must be more than 0 seconds, not {getattr(self, name)}")
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise ConfigError(f"{name} must be {' or '.join(choices)}, not {getattr(self, name)!r}")
-        return self
-
-
-def _read(name: str, value: Any, default: Any) -> Any:
-    """Converts a value to the type of its default."""
-    try:
-        if isinstance(default, bool):
-            return value if isinstance(value, bool) else _SWITCHES[str(value).lower()]
-        if isinstance(default, tuple):
-            items = value.split(",") if isinstance(value, str) else value
-            return tuple(text for one in items if (text := str(one).strip()))
-        if isinstance(value, bool):
-            raise ValueError
-        return type(default)(value)
-    except (KeyError, TypeError, ValueError):
-        kind = {bool: "on or off", int: "a whole number", float: "a number"}.get(type(default), "a text")
-        raise ConfigError(f"{name} must be {kind}, not {value!r}") from None
+        given = dict(options)
+        if "keys" not in given and (keys := os.environ.get("MB_API_KEYS")):
+            given["keys"] = keys
+        settings = cls(**read_options(cls, given, choices=_CHOICES))
+        check_least(settings, workers=1, join=0, split_rows=0)
+        check_positive(settings, "timeout", "webhook_timeout", "link_seconds")
+        return settings
 
 
 _CHOICES = {"isolation": ("process", "server"), "nan": ("null", "error"), "extra": ("drop", "error")}
-_SWITCHES = {"on": True, "true": True, "yes": True, "1": True, "off": False, "false": False, "no": False, "0": False}

@@ -219,7 +219,7 @@ def _secret(path: Path, name: str) -> str | None:
     if path.suffix == ".json":
         found = json.loads(text)
     else:
-        from penstock.compat.modelbit._spec.metadata import read_yaml
+        from penstock.integrations.files import read_yaml
 
         found = read_yaml(path)
     value = found.get(name) if isinstance(found, dict) else None

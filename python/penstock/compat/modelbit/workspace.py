@@ -19,9 +19,9 @@ from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._spec.deployment import Deployment
 from penstock.compat.modelbit._spec.folders import fill_table
 from penstock.compat.modelbit._spec.table import DeploymentTable, check_name
-from penstock.compat.modelbit._spec.temporary_folder import temporary_folder
 from penstock.compat.modelbit._write_folder import DeployOptions, function_name, write_folder
 from penstock.compat.modelbit.errors import UserFacingError
+from penstock.integrations.files import temporary_folder
 
 __all__ = ["Deployed", "Workspace", "current", "deploy", "use"]
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import atexit
 import json
 import os
-import shutil
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.compat.inferless._spec.schema import Schema
+from penstock.integrations.files import temporary_folder
 
 __all__ = ["State", "StateFile"]
 
@@ -35,9 +33,7 @@ class StateFile:
     @classmethod
     def create(cls, schema: Schema) -> StateFile:
         """Creates the file of a loaded app, in a temporary folder that is deleted when this process ends."""
-        folder = Path(tempfile.mkdtemp(prefix="penstock-inferless-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        file = cls(folder / "state.json")
+        file = cls(temporary_folder("penstock-inferless-") / "state.json")
         file.write(State(0, loaded=True, schema=schema))
         return file
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import StartupError
-from penstock.compat.inferless._spec.yaml_file import read_yaml
+from penstock.compat.inferless._spec.yaml_file import read_mapping
 
 __all__ = ["Project", "read_project"]
 
@@ -39,7 +39,7 @@ def read_project(path: Path | None) -> Project:
     """
     if path is None:
         return Project()
-    values = read_yaml(path)
+    values = read_mapping(path)
     configuration = _mapping(values.get("configuration"))
     optional = _mapping(values.get("optional"))
     both = {**values, **configuration}

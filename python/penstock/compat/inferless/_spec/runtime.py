@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock import StartupError
-from penstock.compat.inferless._spec.yaml_file import read_yaml
+from penstock.compat.inferless._spec.yaml_file import read_mapping
 
 __all__ = ["IMAGES", "Runtime", "cuda_of_cog", "read_runtime"]
 
@@ -42,7 +42,7 @@ def read_runtime(path: Path | None) -> Runtime:
     """
     if path is None:
         return Runtime()
-    values, warnings = read_yaml(path), []
+    values, warnings = read_mapping(path), []
     build = values.get("build")
     if "build" not in values and _KEYS & values.keys():
         build = values

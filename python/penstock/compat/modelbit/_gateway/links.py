@@ -8,8 +8,8 @@ import secrets
 import time
 from pathlib import Path
 
-from penstock.compat.modelbit._spec.temporary_folder import temporary_folder
 from penstock.compat.modelbit.errors import RequestError
+from penstock.integrations.files import temporary_folder
 
 __all__ = ["Links"]
 

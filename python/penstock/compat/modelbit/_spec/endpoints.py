@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock import StartupError
 from penstock.compat.modelbit._spec.deployment import MAIN
-from penstock.compat.modelbit._spec.metadata import read_yaml
 from penstock.compat.modelbit.errors import RequestError
+from penstock.integrations.files import read_yaml
 
 __all__ = ["Backend", "Endpoint", "read_endpoint"]
 

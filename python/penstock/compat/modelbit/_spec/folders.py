@@ -12,8 +12,9 @@ from penstock.compat.modelbit._api_keys import key_digests
 from penstock.compat.modelbit._settings import Settings
 from penstock.compat.modelbit._spec.deployment import MAIN, Deployment
 from penstock.compat.modelbit._spec.endpoints import read_endpoint
-from penstock.compat.modelbit._spec.metadata import Metadata, read_metadata, read_yaml
+from penstock.compat.modelbit._spec.metadata import Metadata, read_metadata
 from penstock.compat.modelbit._spec.table import DeploymentTable
+from penstock.integrations.files import read_yaml
 
 __all__ = [
     "DeploymentFolder",

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from penstock import StartupError
+from penstock.integrations.files import read_yaml
 
-__all__ = ["Column", "Metadata", "read_metadata", "read_yaml"]
+__all__ = ["Column", "Metadata", "read_metadata"]
 
 NAME = re.compile(r"[A-Za-z0-9_]+")
 """Valid names of deployments."""
@@ -39,24 +40,6 @@ class Metadata:
     base_image: str | None = None
     capabilities: tuple[str, ...] = ()
     rate_limit: str | None = None
-
-
-def read_yaml(path: Path) -> Any:
-    """Reads a YAML file.
-
-    Raises:
-        StartupError: the file cannot be read or is not YAML, or PyYAML is not installed.
-    """
-    try:
-        import yaml
-    except ImportError:
-        raise StartupError(f"{path.name} is YAML, which needs PyYAML: pip install 'penstock[yaml]'") from None
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartupError(f"{path} cannot be read: {error}") from None
-    except yaml.YAMLError as error:
-        raise StartupError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
 
 
 def read_metadata(path: Path) -> Metadata:
