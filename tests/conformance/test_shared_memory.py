@@ -257,7 +257,10 @@ def test_f13_answers_in_other_formats_have_no_place_for_it(http: Rest, memory: O
 def test_f11_there_may_be_so_many(http: Rest, memory: Object) -> None:
     for number in range(1024):
         registered(http, f"r{number}", memory)
-    assert register(http, "one more", memory).refusal(429) == "1024 shared memory regions are registered, expected fewer to register another"
+    assert (
+        register(http, "one more", memory).refusal(429)
+        == "1024 shared memory regions are registered, expected fewer to register another"
+    )
     assert http.request("POST", f"{SYSTEM}/region/r7/unregister").status == 200
     registered(http, "one more", memory)
     assert register(http, "x" * 257, memory).refusal(400).endswith("has 1 to 256 bytes, this one has 257")

@@ -12,7 +12,7 @@ from house import ROOT, relative, sources
 
 PACKAGE = "python/penstock/compat/"
 
-WITHOUT_CIRCLES = ["inferless", "kserve", "openinference", "pytriton"]
+WITHOUT_CIRCLES = ["inferless", "kserve", "modelbit", "openinference", "pytriton"]
 """Integrations whose modules import one another in one direction only."""
 
 INTEGRATIONS = sorted(
