@@ -1,4 +1,4 @@
-"""What a container image needs, and images made of it. See docs/build.md."""
+"""Container images: descriptions, build contexts and builds. See docs/build.md."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ __all__ = ["Built", "ImageSpec", "build", "recorded", "write_context"]
 
 
 def write_context(spec: ImageSpec, folder: str | Path, *, wheel: str | Path | None = None) -> Path:
-    """Writes what an image is built of: a `Dockerfile`, and all that it copies. The same for the same files.
+    """Writes the build context of an image: a `Dockerfile` and its files. Equal inputs give equal files.
 
     Args:
-        spec: What the image needs.
-        folder: Where: a folder that is new, empty, or was written by this before.
-        wheel: Penstock's wheel; else it is installed from the package index, in the version that runs.
+        spec: The description of the image.
+        folder: A folder that is new, empty, or an older context.
+        wheel: A wheel of Penstock; default: this version from the package index.
 
     Returns:
         The folder.
 
     Raises:
-        StartupError: the description cannot be built, a file is missing, or the folder has something else in it.
+        StartupError: the description is wrong, a file is missing, or the folder has other files.
     """
     from penstock._images import context
 
@@ -37,29 +37,29 @@ def build(
     builder: str | None = None,
     wheel: str | Path | None = None,
 ) -> Built:
-    """Builds an image, and tells `spec.record` of it.
+    """Builds an image, and calls `spec.record` with its name.
 
     Args:
-        spec: What it needs.
-        name: Its name, `digits:1.0` for example.
-        of: The folder or file that it is of, beside which it is remembered.
-        builder: `docker`, `podman` or `buildah`; None for the first that is here and answers.
-        wheel: Penstock's wheel, as in `write_context`.
+        spec: The description of the image.
+        name: Name of the image, for example `digits:1.0`.
+        of: The folder or file of the image, which gets a record of it.
+        builder: `docker`, `podman` or `buildah`; None for the first that is installed and works.
+        wheel: A wheel of Penstock, as in `write_context`.
 
     Raises:
-        StartupError: the description cannot be built, there is no builder, or it failed.
+        StartupError: the description is wrong, there is no builder, or the build failed.
     """
     from penstock._images import build
 
-    wanted = build.Wanted(builder=builder, wheel=Path(wheel) if wheel else None)
-    return build.make(spec, name, wanted, of=Path(of) if of else None)
+    options = build.BuildOptions(builder=builder, wheel=Path(wheel) if wheel else None)
+    return build.build(spec, name, options, source=Path(of) if of else None)
 
 
 def recorded(path: str | Path) -> Built | None:
-    """The image that was built last of a folder or file; None if there is none.
+    """The last image of a folder or file; None if there is none.
 
     Raises:
-        StartupError: what was remembered cannot be read.
+        StartupError: the record cannot be read.
     """
     from penstock._images import record
 

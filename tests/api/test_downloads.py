@@ -142,7 +142,7 @@ def test_https_is_not_left_for_http(plain: Site, secure: Site, get: Callable[[st
     [
         ("ftp://127.0.0.1:1/a", "a redirect from http to ftp is not followed"),
         ("file:///etc/passwd", "not allowed"),
-        ("http://127.0.0.1:99999/a", "a redirect to what is no address"),
+        ("http://127.0.0.1:99999/a", "a redirect to an invalid address"),
     ],
 )
 def test_other_redirects_are_not_followed(plain: Site, get: Callable[[str], bytes], to: str, why: str) -> None:
@@ -177,7 +177,7 @@ def test_clients_keep_their_secrets_too(plain: Site, other: Site, ask: Callable[
 def test_a_download_that_is_too_large_or_too_short_leaves_nothing(plain: Site, tmp_path: Path) -> None:
     for path, most, why in [
         ("/a", 7, "the source holds more than 7 bytes: PENSTOCK_STORAGE_MAX_BYTES allows more"),
-        ("/short", 8, "the answer ended 100 bytes early"),
+        ("/short", 8, "the response ended 100 bytes early"),
     ]:
         with opened(plain.url + path, 10) as answer, pytest.raises(RuntimeError, match=why):
             saved(answer, tmp_path / "a", Bounds(most=most, what="the source"))

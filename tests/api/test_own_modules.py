@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.integrations.modules import OwnModules
+from penstock.integrations.modules import IsolatedModules
 
 
 def app(folder: Path, **files: str) -> Path:
@@ -23,7 +23,9 @@ def app(folder: Path, **files: str) -> Path:
 def test_each_app_has_its_own_module_of_a_name(tmp_path: Path) -> None:
     before, path = set(sys.modules), [*sys.path]
     made = [
-        OwnModules("an app", [app(tmp_path / name, helper=f"NAME = {name!r}", app="import helper\nNAME = helper.NAME")])
+        IsolatedModules(
+            "an app", [app(tmp_path / name, helper=f"NAME = {name!r}", app="import helper\nNAME = helper.NAME")]
+        )
         for name in ("a", "b")
     ]
     assert [one.load(tmp_path / name / "app.py").NAME for one, name in zip(made, "ab", strict=True)] == ["a", "b"]
@@ -56,7 +58,7 @@ def test_every_form_of_import_finds_the_apps_own(tmp_path: Path) -> None:
             "package/other": "value = 2",
         },
     )
-    modules = OwnModules("app", [tmp_path])
+    modules = IsolatedModules("app", [tmp_path])
     loaded = modules.load(tmp_path / "app.py")
     assert loaded.package.module is loaded.module
     assert loaded.module.helper is loaded.helper
@@ -74,7 +76,7 @@ def test_given_modules_stand_for_installed_ones(tmp_path: Path) -> None:
     given = types.ModuleType("stand_in")
     given.value = 3  # type: ignore[attr-defined]
     app(tmp_path, app="import json\nfrom json import value\nimport helper", helper="import json")
-    loaded = OwnModules("app", [tmp_path], {"json": given}).load(tmp_path / "app.py")
+    loaded = IsolatedModules("app", [tmp_path], {"json": given}).load(tmp_path / "app.py")
     assert (loaded.json, loaded.value, loaded.helper.json) == (given, 3, given)
     assert sys.modules["json"] is not given
 
@@ -82,23 +84,23 @@ def test_given_modules_stand_for_installed_ones(tmp_path: Path) -> None:
 def test_an_app_may_have_a_module_that_is_called_as_one_of_python_s(tmp_path: Path) -> None:
     app(tmp_path, app="import colorsys, wave", colorsys="mine = True")
     (tmp_path / "wave").mkdir()
-    loaded = OwnModules("app", [tmp_path]).load(tmp_path / "app.py")
+    loaded = IsolatedModules("app", [tmp_path]).load(tmp_path / "app.py")
     assert loaded.colorsys.mine
     assert loaded.wave.Wave_read, "a mere folder gives way"
 
 
 def test_what_is_not_there_is_said_by_the_name_that_was_asked(tmp_path: Path) -> None:
-    modules = OwnModules("app", [app(tmp_path, app="import no_such_module", broken="1 / 0")])
+    modules = IsolatedModules("app", [app(tmp_path, app="import no_such_module", broken="1 / 0")])
     with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_module'"):
         modules.load(tmp_path / "app.py")
     with pytest.raises(ZeroDivisionError):
         modules.load(tmp_path / "broken.py")
     app(tmp_path, broken="fine = 1\n")
     assert modules.load(tmp_path / "broken.py").fine, "a module that failed is run again"
-    with pytest.raises(ImportError, match="is no module's file"):
+    with pytest.raises(ImportError, match="is not a file of a Python module"):
         modules.load(tmp_path / "app.txt")
 
 
 def test_objects_of_its_classes_can_be_pickled(tmp_path: Path) -> None:
-    loaded = OwnModules("app", [app(tmp_path, app="class Thing:\n    pass")]).load(tmp_path / "app.py")
+    loaded = IsolatedModules("app", [app(tmp_path, app="class Thing:\n    pass")]).load(tmp_path / "app.py")
     assert type(pickle.loads(pickle.dumps(loaded.Thing()))) is loaded.Thing

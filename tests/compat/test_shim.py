@@ -53,7 +53,7 @@ def test_a_script_gets_the_very_modules_and_is_told_once(tmp_path: Path) -> None
     script.write_text(f"{SAME}\nimport sys, subprocess\nsubprocess.run([sys.executable, '-c', {SAME!r}], check=True)\n")
     done = shim("python", str(script))
     assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
-    assert done.stderr == "penstock shim: pytriton is penstock.compat.pytriton in what runs now\n"
+    assert done.stderr == "penstock shim: pytriton is served by penstock.compat.pytriton in this program\n"
 
 
 def test_from_imports_classes_and_pickles_agree(tmp_path: Path) -> None:
@@ -248,8 +248,8 @@ def test_signals_reach_the_program(number: signal.Signals) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "message"),
     [
-        ((), 2, f"what shall it stand in for? Known names: {KNOWN}"),
-        (("--", "python"), 2, f"what shall it stand in for? Known names: {KNOWN}"),
+        ((), 2, f"no name given; known names: {KNOWN}"),
+        (("--", "python"), 2, f"no name given; known names: {KNOWN}"),
         (("pytriton",), 2, "give the command to run, for example: penstock shim pytriton -- python script.py"),
         (("pytriton", "--"), 2, "give the command to run, for example: penstock shim pytriton -- python script.py"),
         (

@@ -84,7 +84,7 @@ def test_the_first_that_answers_builds(programs: Programs, app: Path) -> None:
     assert build(ImageSpec(), "digits:1").builder == "podman"
     with pytest.raises(StartupError) as refused:
         build(ImageSpec(), "digits:1", builder="docker")
-    assert str(refused.value) == "docker is here, but does not answer: Cannot connect to the Docker daemon"
+    assert str(refused.value) == "docker is installed, but does not work: Cannot connect to the Docker daemon"
 
 
 def test_without_a_program_it_is_said_what_else_there_is(
@@ -92,12 +92,12 @@ def test_without_a_program_it_is_said_what_else_there_is(
 ) -> None:
     assert main.main(["build", str(app), "-t", "digits:1"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "penstock: error: there is no docker, podman or buildah here to build an image; --context DIR writes what "
-        "another machine can build"
+        "penstock: error: no docker, podman or buildah is installed to build an image; --context DIR writes "
+        "the build context for another machine"
     )
     assert main.main(["build", str(app), "-t", "digits:1", "--builder", "make"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "penstock: error: 'make' is no program that can build an image; known are docker, podman, buildah"
+        "penstock: error: 'make' is not a program that can build an image; known are docker, podman, buildah"
     )
 
 
@@ -167,8 +167,8 @@ def test_one_object_of_a_file_can_be_built(app: Path, capsys: pytest.CaptureFixt
 
 
 REFUSED = [
-    (["-t", "Digits"], "'Digits' is no name for an image, expected one in lower case such as digits:1.0"),
-    (["-t", "d@sha256:" + "0" * 64], "is no name for an image, expected one in lower case such as digits:1.0"),
+    (["-t", "Digits"], "'Digits' is not a name for an image, expected one in lower case such as digits:1.0"),
+    (["-t", "d@sha256:" + "0" * 64], "is not a name for an image, expected one in lower case such as digits:1.0"),
     (["--dry-run", "--env", "A"], "--env A: expected NAME=VALUE"),
     (["--dry-run", "--python", "3.9"], "python_version 3.9: Penstock runs on Python 3.10 and newer"),
     (["--dry-run", "--wheel", "gone.whl"], "--wheel: there is no file gone.whl"),
@@ -200,7 +200,7 @@ def test_a_build_needs_a_name_or_a_place(app: Path, capsys: pytest.CaptureFixtur
         ("[image]\npython_version = 3.12", "[image] python_version is 3.12, expected a text"),
         ("[image]\nhttp_port = 'x'", "[image] http_port is 'x', expected a port"),
         ("[image]\nenv = ['x']", "[image] env is ['x'], expected a table of texts"),
-        ("[image]\nfiles = ['x']", "[image] files is ['x'], expected a table of places"),
+        ("[image]\nfiles = ['x']", "[image] files is ['x'], expected a table of paths"),
         ("image = 1", "image must be a table, written as [image]"),
     ],
 )

@@ -72,49 +72,49 @@ def test_d15_the_layers_come_in_the_order_that_the_integrations_ask_for() -> Non
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({"base_image": "Debian 12"}, "base_image 'Debian 12' is no name of an image, expected one such as debian:12"),
-    ({"base_image": "a\nRUN b"}, r"base_image 'a\nRUN b' is no name of an image, expected one such as debian:12"),
+    ({"base_image": "Debian 12"}, "base_image 'Debian 12' is not the name of an image, expected one such as debian:12"),
+    ({"base_image": "a\nRUN b"}, r"base_image 'a\nRUN b' is not the name of an image, expected one such as debian:12"),
     ({"python_version": "three"}, "python_version 'three': expected one such as 3.12"),
     ({"python_version": "3.8"}, "python_version 3.8: Penstock runs on Python 3.10 and newer"),
     ({"python_version": "2.12"}, "python_version 2.12: Penstock runs on Python 3.10 and newer"),
-    ({"env": {"A-B": "x"}}, "env: 'A-B' is no name of a variable"),
+    ({"env": {"A-B": "x"}}, "env: 'A-B' is not the name of a variable"),
     (
         {"env": {"KEY": "secret\nRUN x"}},
-        "env: the value of KEY has a line break or is no text, which a Dockerfile cannot say",
+        "env: the value of KEY has a line break or is not text, expected one line",
     ),
     (
         {"system_packages": ("a; rm -rf /",)},
-        "system_packages: 'a; rm -rf /' is no name of a package, expected one such as libgomp1",
+        "system_packages: 'a; rm -rf /' is not the name of a package, expected one such as libgomp1",
     ),
-    ({"commands_after": (" ",)}, "commands: ' ' is no command of a shell"),
-    ({"requirements": ("a\nb",)}, r"requirements: 'a\nb' is no requirement, expected one to a line"),
+    ({"commands_after": (" ",)}, "commands: ' ' is not a shell command"),
+    ({"requirements": ("a\nb",)}, r"requirements: 'a\nb' is not a requirement, expected one in each line"),
     (
         {"requirements": ("-e .",)},
-        "requirements: '-e .' is about files of this machine, which an image does not have; name packages, and have "
+        "requirements: '-e .' refers to files of this machine, which an image does not have; name packages, and have "
         "files copied",
     ),
     (
         {"requirements": ("./wheels/x.whl",)},
-        "requirements: './wheels/x.whl' is about files of this machine, which an image does not have; name packages, "
-        "and have files copied",
+        "requirements: './wheels/x.whl' refers to files of this machine, which an image does not have; name packages, "
+        "and copy the files",
     ),
     (
         {"requirements": ("mine @ file:///srv/mine",)},
-        "requirements: 'mine @ file:///srv/mine' is about files of this machine, which an image does not have; name "
-        "packages, and have files copied",
+        "requirements: 'mine @ file:///srv/mine' refers to files of this machine, which an image does not have; name "
+        "packages, and copy the files",
     ),
     (
         {"requirements": (f"mine @ {ADDRESS}me:hidden@example.org/mine.whl",)},
         f"requirements: 'mine @ {ADDRESS}***@example.org/mine.whl' has a password in its address, which everybody who "
         "has the image could read",
     ),
-    ({"files": ((Path("a"), "../a"),)}, "files: '../a' is no place in an image, expected a path without '..'"),
-    ({"files": ((Path("a"), "/"),)}, "files: '/' is taken, expected a place below /app, for example"),
+    ({"files": ((Path("a"), "../a"),)}, "files: '../a' is not a path in an image, expected a path without '..'"),
+    ({"files": ((Path("a"), "/"),)}, "files: '/' is reserved, expected a path below /app, for example"),
     (
         {"files": ((Path("a"), "/opt/venv/x"),)},
-        "files: '/opt/venv/x' is taken, expected a place below /app, for example",
+        "files: '/opt/venv/x' is reserved, expected a path below /app, for example",
     ),
-    ({"writable": ("/a\nb",)}, r"files: '/a\nb' is no place in an image, expected a path without '..'"),
+    ({"writable": ("/a\nb",)}, r"files: '/a\nb' is not a path in an image, expected a path without '..'"),
     ({"http_port": 80}, "http_port 80: expected 1024 to 65535, the server is not root"),
     ({"grpc_port": 8000}, "http_port and grpc_port are both 8000, expected two ports"),
 ]

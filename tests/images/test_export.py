@@ -147,16 +147,16 @@ def test_an_image_of_another_name_needs_no_build(tmp_path: Path, capsys: pytest.
 
 
 REFUSED = [
-    ("kubernetes --image 'A B'", "'A B' is no name of an image, expected one such as registry.example/digits:1.0"),
-    ("kubernetes --name Digits", "'Digits' is no name in Kubernetes, expected lower case letters, digits and '-'"),
-    ("kubernetes --namespace -", "'-' is no name in Kubernetes, expected lower case letters, digits and '-'"),
-    ("kubernetes --memory lots", "'lots' is no amount of memory, expected one such as 2, 500m or 4Gi"),
+    ("kubernetes --image 'A B'", "'A B' is not the name of an image, expected one such as registry.example/digits:1.0"),
+    ("kubernetes --name Digits", "'Digits' is not a name in Kubernetes, expected lower case letters, digits and '-'"),
+    ("kubernetes --namespace -", "'-' is not a name in Kubernetes, expected lower case letters, digits and '-'"),
+    ("kubernetes --memory lots", "'lots' is not an amount of memory, expected one such as 2, 500m or 4Gi"),
     ("kubernetes --env A", "--env A: expected NAME=VALUE"),
     ("kubernetes --replicas -1", "--replicas -1: expected 0 or more"),
     ("kubernetes --queue-depth 0", "--queue-depth 0: expected 1 or more"),
     (
         "kubernetes --replicas 0 --max-replicas 3",
-        "--replicas 0: without a server nobody waits, and none would be started; expected 1 or more",
+        "--replicas 0: expected 1 or more, since scaling from 0 needs a queue to measure",
     ),
     ("kubernetes --replicas 3 --max-replicas 2", "--max-replicas 2: expected 3 or more, as --replicas is 3"),
     ("kubernetes --grpc", "--grpc is for kserve"),

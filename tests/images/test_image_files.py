@@ -86,7 +86,7 @@ def test_what_was_written_before_is_replaced_and_nothing_else_is(app: Path, tmp_
     (precious / "thesis.tex").write_text("years of work")
     with pytest.raises(StartupError) as refused:
         write_context(spec(app), precious)
-    assert str(refused.value) == f"{precious} is not empty, and was not made by penstock build; name a new folder"
+    assert str(refused.value) == f"{precious} is not empty, and not a context of penstock build; name a new folder"
     assert names(precious) == ["thesis.tex"]
 
 
@@ -167,6 +167,6 @@ def test_a_wheel_is_one_of_penstocks(app: Path, tmp_path: Path) -> None:
         write_context(spec(app), tmp_path / "context", wheel=tmp_path / "penstock-1-py3-none-any.whl")
     (tmp_path / "penstock-1-py3-none-any.whl").write_text("no archive")
     with pytest.raises(
-        StartupError, match=r"is no wheel of Penstock's, expected a file such as penstock-1.0-\.\.\.\.whl$"
+        StartupError, match=r"is not a wheel of Penstock, expected a file such as penstock-1.0-\.\.\.\.whl$"
     ):
         write_context(spec(app), tmp_path / "context", wheel=tmp_path / "penstock-1-py3-none-any.whl")

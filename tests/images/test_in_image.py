@@ -64,7 +64,7 @@ def test_d15_the_next_serve_uses_the_image(app: Path) -> None:
     done = serve(app)
     assert done.stdout.split() == WORDS
     assert done.stderr.splitlines() == [
-        f"penstock: {app} is as it was when digits:1 was built of it; --no-in-image serves its code",
+        f"penstock: {app} has not changed since digits:1 was built; --no-in-image serves its code",
         "penstock: serving digits:1, as it was built, with podman",
     ]
     # It became the container.
@@ -81,7 +81,7 @@ def served_its_code(done: subprocess.CompletedProcess[str]) -> str:
 
 def test_what_has_changed_since_is_served_as_it_is_now(app: Path) -> None:
     (app / "weights.bin").write_text("new")
-    told = f"penstock: serving the code of {app}, not digits:1: it may have changed since that was built"
+    told = f"penstock: serving the code of {app}, not digits:1: it may have changed since the build"
     assert served_its_code(serve(app)) == told
     # Files that are in no image change nothing.
     (app / "weights.bin").unlink()
@@ -122,7 +122,7 @@ def test_an_image_that_is_not_here_any_more_is_not_fetched(app: Path) -> None:
     told = f"penstock: serving the code of {app}, not digits:1: podman has another, or none"
     assert served_its_code(serve(app)) == told
     record.write(app, Built("digits:1", "sha256:1", "docker", "0", 8080, 9000, stamp(app)))
-    told = f"penstock: serving the code of {app}, not digits:1: there is no docker here to run an image"
+    told = f"penstock: serving the code of {app}, not digits:1: no docker is installed to run an image"
     assert served_its_code(serve(app)) == told
 
 
@@ -156,7 +156,7 @@ def test_addresses_are_outside_and_all_else_is_inside(app: Path) -> None:
 
 def test_what_cannot_be_had_is_refused(app: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = serve(app, "--in-image", "--http", "unix:/tmp/x")
-    assert done.stderr == "penstock: error: http: unix:/tmp/x cannot be had with --in-image, expected HOST:PORT\n"
+    assert done.stderr == "penstock: error: http: unix:/tmp/x does not work with --in-image, expected HOST:PORT\n"
     assert main.main(["serve", str(app), str(app), "--in-image"]) == 1
     assert capsys.readouterr().err == "penstock: error: --in-image serves the image of one path, not of 2\n"
     (tmp_path / "app.py").write_text("import penstock\n")
@@ -165,4 +165,4 @@ def test_what_cannot_be_had_is_refused(app: Path, tmp_path: Path, capsys: pytest
     assert capsys.readouterr().err == f"penstock: error: {told}\n"
     record.write(app, Built("digits:1", "sha256:1", "buildah", "0", 8080, 9000))
     assert main.main(["serve", str(app), "--in-image"]) == 1
-    assert capsys.readouterr().err == "penstock: error: there is no podman here to run an image\n"
+    assert capsys.readouterr().err == "penstock: error: no podman is installed to run an image\n"

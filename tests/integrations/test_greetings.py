@@ -51,7 +51,7 @@ def test_without_a_greeting_penstock_has_its_own(
     loader = Loader()
     (line,) = shown(loader, loader.load(str(toy)))
     assert line.startswith("try   curl -s URL/v2/models/toy/infer ")
-    assert caplog.messages in ([], ["the integration toy could not greet"])
+    assert caplog.messages in ([], ["the integration toy has no example requests"])
 
 
 def test_a_greeting_knows_no_unix_socket(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

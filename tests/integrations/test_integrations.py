@@ -84,7 +84,7 @@ def broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "broken_integration", module)
 
 
-FAILED = "the integration broken could not look at it: KeyError: 'spec'"
+FAILED = "the integration broken failed to inspect it: KeyError: 'spec'"
 
 
 @pytest.mark.usefixtures("broken")
@@ -224,12 +224,12 @@ def test_nobody_s_folder_is_refused_with_what_could_be_done(tmp_path: Path, caps
     (tmp_path / "notes.md").write_text("x")
     assert main.main(["serve", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
-        f"penstock: error: {tmp_path} is nothing that can be served: it has no app.py with models of Penstock's, and "
-        "no integration knows it (integrations: toy); name the file in it, or an integration with --integration\n"
+        f"penstock: error: {tmp_path} cannot be served: it has no app.py with models of Penstock, and "
+        "no integration recognises it (integrations: toy); name the file in it, or an integration with --integration\n"
     )
     assert main.main(["detect", str(tmp_path / "notes.md")]) == 1
     assert capsys.readouterr().err == (
-        f"penstock: error: no integration knows {tmp_path / 'notes.md'} (integrations: toy); "
+        f"penstock: error: no integration recognises {tmp_path / 'notes.md'} (integrations: toy); "
         "name one with --integration, or give a file whose name ends in .py\n"
     )
     assert main.main(["detect", str(tmp_path / "gone")]) == 1
@@ -300,7 +300,7 @@ def test_a_confidence_is_a_share_of_a_hundred() -> None:
 
 def test_check_says_what_is_wrong(toy: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["check", str(toy)]) == 0
-    assert capsys.readouterr().out == f"{toy}: nothing is wrong with it (integration toy)\n"
+    assert capsys.readouterr().out == f"{toy}: no problems (integration toy)\n"
     (toy / "toy.txt").write_text("many")
     assert main.main(["check", str(toy)]) == 1
     assert capsys.readouterr().out == f"{toy}: toys: 'many' is no number\n"
@@ -322,10 +322,10 @@ def test_check_finds_what_no_image_could_have(
     gone = toy / "gone"
     monkeypatch.setattr(toy_integration, "describe", lambda _: ImageSpec(files=((gone, "x"),)))
     assert main.main(["check", str(toy)]) == 1
-    assert capsys.readouterr().out == f"{toy}: its image needs {gone}, which is not there\n"
+    assert capsys.readouterr().out == f"{toy}: its image needs {gone}, which does not exist\n"
     monkeypatch.setattr(toy_integration, "describe", lambda _: ImageSpec(python_version="2.7"))
     assert main.main(["check", str(toy)]) == 1
-    said = f"{toy}: no image can be made of it: python_version 2.7: Penstock runs on Python 3.10 and newer\n"
+    said = f"{toy}: no image can be built of it: python_version 2.7: Penstock runs on Python 3.10 and newer\n"
     assert capsys.readouterr().out == said
 
 
@@ -381,8 +381,6 @@ def test_init_writes_a_integration_s_example(tmp_path: Path, capsys: pytest.Capt
 def test_init_overwrites_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
     assert main.main(["init", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == (
-        f"penstock: error: {tmp_path} is there already and not empty; name a new folder\n"
-    )
+    assert capsys.readouterr().err == (f"penstock: error: {tmp_path} is not empty; name a new folder\n")
     assert main.main(["init", "--integration", "nobody", str(tmp_path / "x")]) == 1
     assert not (tmp_path / "x").exists()

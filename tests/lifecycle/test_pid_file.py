@@ -14,7 +14,7 @@ from serving_process import Serving
 
 APP = "import os\ndef move(x: int) -> int:\n    os.chdir('elsewhere')\n    return x\n"
 QUIET = ("--http", "127.0.0.1:0", "--grpc", "off", "--pid-file", "pid")
-EXPECTED = "expected a path where nothing is, an empty file, or one that a server has left"
+EXPECTED = "expected a new path, an empty file, or a pid file that is not in use"
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def _text(path: Path) -> None:
         (_link, "is a symbolic link"),
         (Path.mkdir, "is a directory"),
         (_socket_like, "is a device or socket"),
-        (_text, "holds something else than a process number"),
+        (_text, "does not contain a process number"),
     ],
 )
 def test_what_is_no_pid_file_is_refused_and_kept(folder: Path, put: Callable[[Path], None], found: str) -> None:

@@ -244,11 +244,11 @@ def test_the_command_finds_the_server_by_its_file_or_number(app: App) -> None:
             app.put(factor)
             done = penstock_reload(*which, folder=app.folder)
             assert (done.returncode, done.stderr) == (0, "")
-            assert f"asked process {server.process.pid} to load its code anew" in done.stdout
+            assert f"requested a reload from process {server.process.pid}" in done.stdout
             until(lambda factor=factor: caller.factor("times") == factor, "the new code")  # type: ignore[misc]
         with Serving("app.py", "--pid-file", "pid", "--http", "127.0.0.1:0", folder=app.folder, up=False) as second:
             assert second.exit_status() == 1
-            assert f"pid_file: {file} belongs to a server that runs; give each its own" in second.err
+            assert f"pid_file: {file} is held by a running server; each server needs its own" in second.err
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 0
     assert not file.exists()
@@ -261,13 +261,13 @@ def test_the_command_says_why_it_finds_no_server(app: App) -> None:
         return done.stderr
 
     assert "which server? give --pid, --pid-file, or the setting pid_file" in refused(status=2)
-    assert "--pid: 0 is no process" in refused("--pid", "0", status=2)
+    assert "--pid: 0 is not a process number" in refused("--pid", "0", status=2)
     assert "there is no pid file pid; is the server running" in refused("--pid-file", "pid")
     # Left over by a server that was killed: its number may be anybody's by now.
     (app.folder / "pid").write_text(f"{os.getpid()}\n")
-    assert "no server holds pid: it was left over by one that was killed" in refused("--pid-file", "pid")
+    assert "no server holds pid: its server was killed" in refused("--pid-file", "pid")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        assert f"process {other.pid} is no `penstock serve`: it does not catch SIGHUP" in refused(
+        assert f"process {other.pid} is not a running `penstock serve` (SIGHUP is not handled)" in refused(
             "--pid", str(other.pid)
         )
         assert other.poll() is None

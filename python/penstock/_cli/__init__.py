@@ -1,1 +1,1 @@
-"""The `penstock` command, one file a verb."""
+"""Command line: one file for each verb."""

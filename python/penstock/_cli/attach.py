@@ -1,4 +1,4 @@
-"""`penstock attach`: serves the models of files behind a server that runs already."""
+"""`penstock attach`: serves the models of files behind a running server."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock.errors import PenstockError, StartupError
 
 __all__ = ["add_parser", "run"]
 
-_LOOKS_EVERY = 0.1
-"""Seconds between two looks at whether a signal came."""
+_POLL_INTERVAL = 0.1
+"""Seconds between two checks for a signal."""
 
 _DRAIN = 30.0
 """Seconds that requests have to finish."""
@@ -24,32 +24,34 @@ _CUT = 3
 
 
 def add_parser(commands: Any) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "attach",
         allow_abbrev=False,
-        help="serve models behind a server that runs already",
-        description="Attaches the models of files and modules to a server of this machine and user that was started "
-        "with --attach, until SIGINT or SIGTERM, or until that server stops. Their code runs here.",
+        help="serve models behind a running server",
+        description="Attaches the models of files and modules to a server of the same machine and user, which was "
+        "started with --attach, until SIGINT, SIGTERM or the end of the server. The models run in this process.",
         epilog="Exit status: 0 nothing was cut off, 1 the start failed, 2 wrong usage, 3 requests were cut off.",
     )
-    parser.add_argument("address", metavar="ADDRESS", help="http://HOST:PORT, or unix:/path as the server was given it")
-    parser.add_argument("targets", nargs="+", metavar="PATH[:object]", help="a file or module, as for serve")
     parser.add_argument(
-        "--timeout", type=float, default=30.0, metavar="SECONDS", help="how long to wait for the server"
+        "address", metavar="ADDRESS", help="server address: http://HOST:PORT, or its --attach unix:/path"
+    )
+    parser.add_argument("targets", nargs="+", metavar="PATH[:object]", help="file or module, as for serve")
+    parser.add_argument(
+        "--timeout", type=float, default=30.0, metavar="SECONDS", help="time to wait for the server (default: 30 s)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carries it out, and gives the exit status.
+    """Runs the command. Returns the exit status.
 
     Raises:
-        StartupError: a model cannot be loaded, or nothing can be attached there.
+        StartupError: a model cannot be loaded or attached.
     """
     from penstock._attach.attach import attach
     from penstock._loading import targets
 
-    models = [one for target in options.targets for one in targets.load(target)]
+    models = [model for target in options.targets for model in targets.load(target)]
     try:
         attached = attach(options.address, *models, timeout=options.timeout)
     except PenstockError as error:
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         names = ", ".join(f"{name} (version {version})" for name, version in attached.models)
         echo(f"penstock: attached to {options.address}: {names}", sys.stdout)
         while not signals.count:
-            if attached.wait(_LOOKS_EVERY):
+            if attached.wait(_POLL_INTERVAL):
                 echo(f"penstock: {attached.reason}")
                 return 0
         echo(f"penstock: detaching: requests have {_DRAIN:g} s to finish; signal again to end at once")

@@ -1,4 +1,4 @@
-"""What would keep a path from being served, or from becoming an image."""
+"""Checks of `penstock check`: problems that prevent a path from being served or built as an image."""
 
 from __future__ import annotations
 
@@ -15,24 +15,26 @@ __all__ = ["check"]
 
 
 def check(target: str, integration: str | None) -> tuple[str, list[str]]:
-    """Which integration a target is for, and what is wrong with it, a sentence each.
+    """The integration of a target, and its problems, a sentence each.
 
     Raises:
-        StartupError: there is no such path, or no integration knows it.
+        StartupError: there is no such path, or no integration recognises it.
     """
     from penstock._images import checks, describe
 
-    path, named = describe.split(target)
-    is_native = bool(named) or not (integration or _detect.is_for_integrations(target))
+    path, object_name = describe.split(target)
+    is_native = bool(object_name) or not (integration or _detect.is_for_integrations(target))
     chosen = _detect.NATIVE if is_native else _detect.chosen(path, integration)
     problems = _native(target, integration) if chosen == _detect.NATIVE else _of_integration(path, chosen)
     try:
         spec, _ = describe.describe(target, chosen)
         checks.check_spec(spec)
-        problems += [f"its image needs {here}, which is not there" for here, _ in spec.files if not here.exists()]
+        problems += [
+            f"its image needs {source}, which does not exist" for source, _ in spec.files if not source.exists()
+        ]
     except StartupError as error:
-        problems.append(f"no image can be made of it: {error}")
-    # What keeps it from being served keeps an image from being made too; once is enough.
+        problems.append(f"no image can be built of it: {error}")
+    # A problem of serving is a problem of the image too, and is reported once.
     return chosen, list(dict.fromkeys(problems))
 
 
@@ -65,7 +67,7 @@ def _models(models: list[Any]) -> list[str]:
     if not models:
         return ["it has no model"]
     try:
-        # It binds nothing and builds no instance, but compares all that is declared.
+        # Not started: this checks the declarations, without binding addresses or building instances.
         Server(*models, config=ServerConfig())
     except StartupError as error:
         return [str(error)]

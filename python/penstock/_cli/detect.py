@@ -18,43 +18,42 @@ COMMANDS = ("detect", "check", "init")
 
 
 def add_parsers(commands: Any) -> None:
-    """Adds the commands."""
+    """Adds the commands to the parser."""
     detect = commands.add_parser(
         "detect",
         allow_abbrev=False,
-        help="say what a folder or file is, and why",
-        description="Says which integration knows a folder or file, and by what. Nothing of it is run.",
-        epilog="Exit status: 0 one is surest, 1 none is, or two are.",
+        help="print the integration of a folder or file, and the reason",
+        description="Prints which integration recognises a folder or file, and by what. No code of it is run.",
+        epilog="Exit status: 0 detected, 1 unknown or ambiguous.",
     )
-    detect.add_argument("path", metavar="PATH", help="a folder or file")
-    detect.add_argument("--json", action="store_true", help="as JSON: all that know it, the surest first")
+    detect.add_argument("path", metavar="PATH", help="folder or file")
+    detect.add_argument("--json", action="store_true", help="print all matches as JSON, best first")
     check = commands.add_parser(
         "check",
         allow_abbrev=False,
-        help="look for what is wrong with a folder or file, without serving it",
-        description="Looks for what would keep a folder or file from being served or made an image. Its code is "
-        "imported.",
-        epilog="Exit status: 0 nothing is wrong, 1 something is.",
+        help="check a folder or file without serving it",
+        description="Checks whether a folder or file can be served and built as an image. Its code is imported.",
+        epilog="Exit status: 0 no problems, 1 problems.",
     )
-    check.add_argument("path", metavar="PATH[:object]", help="a folder or file that penstock serve takes")
+    check.add_argument("path", metavar="PATH[:object]", help="folder or file, as for serve")
     check.add_argument("--integration", metavar="NAME", help="integration that serves the path (default: detected)")
     init = commands.add_parser(
         "init",
         allow_abbrev=False,
-        help="write a first example to start from",
-        description="Writes a first example into a new folder, one that can be served as it is.",
+        help="write an example to start from",
+        description="Writes an example into a new folder, which can be served unchanged.",
     )
-    init.add_argument("folder", metavar="FOLDER", help="a folder that is empty, or not there yet")
+    init.add_argument("folder", metavar="FOLDER", help="new or empty folder")
     init.add_argument(
         "--integration", metavar="NAME", default=_detect.NATIVE, help="integration of the example (default: penstock)"
     )
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carries one out, and gives the exit status.
+    """Runs one of the commands. Returns the exit status.
 
     Raises:
-        StartupError: it cannot be; the message says why.
+        StartupError: the command fails; the message has the reason.
     """
     if options.command == "detect":
         return _print_detected(Path(options.path), as_json=options.json)
@@ -64,41 +63,42 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _print_detected(path: Path, *, as_json: bool) -> int:
-    asked = _detect.ask(path)
+    detection = _detect.detect(path)
     try:
-        integration, failure = _detect.choice(path, asked), None
+        integration, failure = _detect.choice(path, detection), None
     except StartupError as error:
         integration, failure = None, error
-    found = asked.findings
+    findings = detection.findings
     if as_json:
-        said = {
+        result = {
+            "path": str(path),
             "integration": integration,
-            "findings": [asdict(one) for one in found],
-            "problems": [asdict(one) for one in asked.problems],
+            "findings": [asdict(finding) for finding in findings],
+            "problems": [asdict(problem) for problem in detection.problems],
         }
-        print(json.dumps({"path": str(path), **said}, indent=2))
+        print(json.dumps(result, indent=2))
         return 0 if integration else 1
     if failure is not None:
         raise failure
-    print(f"{path} is for the integration {integration}: {found[0].why} (confidence {found[0].confidence})")
-    for one in found[1:]:
-        print(f"  it could be for {one.integration}: {one.why} (confidence {one.confidence})")
-    for problem in asked.problems:
+    print(f"{path} is for the integration {integration}: {findings[0].why} (confidence {findings[0].confidence})")
+    for finding in findings[1:]:
+        print(f"  it could be for {finding.integration}: {finding.why} (confidence {finding.confidence})")
+    for problem in detection.problems:
         print(f"  {problem}")
     return 0
 
 
 def _print_problems(target: str, integration: str | None) -> int:
-    found, problems = check(target, integration)
+    detected, problems = check(target, integration)
     for text in problems:
         print(f"{target}: {text}")
     if not problems:
-        print(f"{target}: nothing is wrong with it (integration {found})")
+        print(f"{target}: no problems (integration {detected})")
     return 1 if problems else 0
 
 
 def _init(folder: Path, integration: str) -> int:
     for path in _scaffold.write(folder, integration):
         print(f"wrote {path}")
-    print(f"serve it with: penstock serve {folder}\nlook at it with: penstock check {folder}")
+    print(f"serve it with: penstock serve {folder}\ncheck it with: penstock check {folder}")
     return 0

@@ -21,49 +21,51 @@ _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:m|[kKMGTPE]i?)?")
 
 
 def add_parser(commands: Any) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "export",
         allow_abbrev=False,
-        help="write manifests for Kubernetes or KServe",
-        description="Prints what `kubectl apply -f -` takes, for the image that penstock build made of a path.",
+        help="print manifests for Kubernetes or KServe",
+        description="Prints manifests for `kubectl apply -f -`, for the image that penstock build built of a path.",
     )
     parser.add_argument("kind", metavar="KIND", choices=("kubernetes", "kserve"), help="kubernetes or kserve")
-    parser.add_argument("target", metavar="PATH[:object]", help="what the image was built of")
-    parser.add_argument("--image", metavar="NAME", help="the image (default: the one that was built last of the path)")
-    parser.add_argument("--name", metavar="NAME", help="what it is called there (default: as the image)")
-    parser.add_argument("--namespace", metavar="NAME", help="the namespace (default: kubectl's)")
-    parser.add_argument("--replicas", metavar="N", type=int, default=1, help="how many run (default: 1)")
-    parser.add_argument("--max-replicas", metavar="N", type=int, help="up to how many (default: 4; kserve: KServe's)")
+    parser.add_argument("target", metavar="PATH[:object]", help="folder or file that the image was built of")
+    parser.add_argument("--image", metavar="NAME", help="image (default: the last one built of the path)")
+    parser.add_argument("--name", metavar="NAME", help="name of the deployment (default: as the image)")
+    parser.add_argument("--namespace", metavar="NAME", help="namespace (default: of kubectl)")
+    parser.add_argument("--replicas", metavar="N", type=int, default=1, help="minimum of replicas (default: 1)")
     parser.add_argument(
-        "--queue-depth", metavar="N", type=int, help="kubernetes: how many may wait in each (default: 8)"
+        "--max-replicas", metavar="N", type=int, help="maximum of replicas (default: 4; kserve: that of KServe)"
     )
-    parser.add_argument("--cpu", metavar="N", help="cores of each, 2 or 500m")
-    parser.add_argument("--memory", metavar="SIZE", help="memory of each, 4Gi for example")
-    parser.add_argument("--gpu", metavar="N", help="NVIDIA GPUs of each")
-    parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="a variable")
-    parser.add_argument("--secret", metavar="NAME", action="append", default=[], help="a Secret that becomes variables")
-    parser.add_argument("--grpc", action="store_true", help="kserve: callers come by gRPC, not by REST")
-    parser.add_argument("--raw", action="store_true", help="kserve: a plain Deployment, without Knative")
+    parser.add_argument(
+        "--queue-depth", metavar="N", type=int, help="kubernetes: queued requests per replica to scale at (default: 8)"
+    )
+    parser.add_argument("--cpu", metavar="N", help="cores per replica, 2 or 500m")
+    parser.add_argument("--memory", metavar="SIZE", help="memory per replica, for example 4Gi")
+    parser.add_argument("--gpu", metavar="N", help="NVIDIA GPUs per replica")
+    parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="variable")
+    parser.add_argument("--secret", metavar="NAME", action="append", default=[], help="Secret that becomes variables")
+    parser.add_argument("--grpc", action="store_true", help="kserve: gRPC in place of REST")
+    parser.add_argument("--raw", action="store_true", help="kserve: plain Deployment, without Knative")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carries it out, and gives the exit status.
+    """Runs the command. Returns the exit status.
 
     Raises:
-        StartupError: there is no image, or something cannot be said to Kubernetes.
+        StartupError: there is no image, or an option is not valid in Kubernetes.
     """
-    what = _deployed(options)
+    deployed = _deployed(options)
     if options.kind == "kubernetes":
         for flag in ("grpc", "raw"):
             if getattr(options, flag):
                 raise StartupError(f"--{flag} is for kserve")
-        found = manifests.kubernetes(what)
+        documents = manifests.kubernetes(deployed)
     else:
         if options.queue_depth is not None:
             raise StartupError("--queue-depth is for kubernetes")
-        found = kserve(what, grpc=options.grpc, raw=options.raw)
-    print(yaml_text.documents(found), end="")
+        documents = kserve(deployed, grpc=options.grpc, raw=options.raw)
+    print(yaml_text.documents(documents), end="")
     return 0
 
 
@@ -76,12 +78,12 @@ def _deployed(options: argparse.Namespace) -> manifests.Deployed:
             f"no image was built of {options.target} yet: use penstock build {options.target} -t NAME, or give --image"
         )
     checks.check_image(image)
-    # What was built knows its ports, and may have got another name for a registry.
+    # The record has the ports of the image, even if --image gives its name in a registry.
     known = built or describe.describe(options.target)[0]
     name = options.name or re.sub(r"[^a-z0-9]+", "-", image.rsplit("/", 1)[-1].partition("@")[0].partition(":")[0])
-    for one in (name, options.namespace, *options.secret):
-        if one is not None and not _LABEL.fullmatch(one):
-            raise StartupError(f"{one!r} is no name in Kubernetes, expected lower case letters, digits and '-'")
+    for label in (name, options.namespace, *options.secret):
+        if label is not None and not _LABEL.fullmatch(label):
+            raise StartupError(f"{label!r} is not a name in Kubernetes, expected lower case letters, digits and '-'")
     least, most = _replicas(options)
     return manifests.Deployed(
         name=name,
@@ -105,22 +107,22 @@ def _replicas(options: argparse.Namespace) -> tuple[int, int | None]:
     if options.queue_depth is not None and options.queue_depth < 1:
         raise StartupError(f"--queue-depth {options.queue_depth}: expected 1 or more")
     if options.kind == "kubernetes" and most is None:
-        # None of them is none at all: nothing is there in which requests could wait.
+        # Without replicas there is no queue that could trigger scaling.
         most = max(least, _MOST_REPLICAS) if least else 0
     if most is not None and most < (least if options.kind == "kubernetes" else max(1, least)):
         raise StartupError(f"--max-replicas {most}: expected {max(1, least)} or more, as --replicas is {least}")
     if options.kind == "kubernetes" and most and not least:
-        raise StartupError("--replicas 0: without a server nobody waits, and none would be started; expected 1 or more")
+        raise StartupError("--replicas 0: expected 1 or more, since scaling from 0 needs a queue to measure")
     return least, most
 
 
 def _resources(options: argparse.Namespace) -> dict[str, str]:
     given = {"cpu": options.cpu, "memory": options.memory, "nvidia.com/gpu": options.gpu}
-    found = {name: amount for name, amount in given.items() if amount is not None}
-    for name, amount in found.items():
+    amounts = {name: amount for name, amount in given.items() if amount is not None}
+    for name, amount in amounts.items():
         if not _AMOUNT.fullmatch(amount):
-            raise StartupError(f"{amount!r} is no amount of {name}, expected one such as 2, 500m or 4Gi")
-    return found
+            raise StartupError(f"{amount!r} is not an amount of {name}, expected one such as 2, 500m or 4Gi")
+    return amounts
 
 
 def _variables(given: Sequence[str]) -> dict[str, str]:

@@ -16,37 +16,39 @@ __all__ = ["add_parser", "run"]
 
 
 def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser of `penstock`."""
+    """Adds the command to the parser."""
     infer = commands.add_parser(
         "infer",
         allow_abbrev=False,
-        help="ask a model of a running server",
-        description="Asks a model of a running server and prints its outputs as one line of JSON for each answer.",
+        help="send a request to a model of a running server",
+        description="Sends a request to a model of a running server. Prints the outputs of each response as JSON.",
         epilog="A VALUE is JSON or else text; @FILE reads it from a .npy or .json file, or as text. "
-        "Exit status: 0 answered, 1 refused or not reached, 2 wrong usage.",
+        "Exit status: 0 success, 1 error response or no connection, 2 wrong usage.",
     )
     infer.add_argument(
         "url", metavar="URL", help="http://HOST:PORT, https://, grpc://, grpcs://, unix:/PATH, grpc+unix:/PATH"
     )
-    infer.add_argument("model", metavar="MODEL", help="the model's name")
-    infer.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help="an input")
+    infer.add_argument("model", metavar="MODEL", help="name of the model")
+    infer.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help="input")
     infer.add_argument(
-        "--json", metavar="FILE", dest="document", help="a request body of the protocol; - is standard input"
+        "--json", metavar="FILE", dest="document", help="file with a request body of the protocol; - is standard input"
     )
-    infer.add_argument("--output", action="append", metavar="NAME", help="an output to ask for (default: all)")
-    infer.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="a request parameter")
-    infer.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="a header, or metadata")
-    infer.add_argument("--datatype", action="append", default=[], metavar="NAME=BF16", help="an input's wire type")
-    infer.add_argument("--model-version", metavar="VERSION", help="the model's version")
-    infer.add_argument("--request-id", metavar="ID", help="the request's id")
-    infer.add_argument("--timeout", type=float, metavar="SECONDS", default=60.0, help="how long to wait (default: 60)")
-    infer.add_argument("--stream", action="store_true", help="ask for a stream, and print each piece as it comes")
-    infer.add_argument("--save", metavar="FILE", help="save the outputs to a .npy (one) or .npz file instead")
-    infer.add_argument("--ca-file", metavar="FILE", help="a PEM file of the authorities to trust")
+    infer.add_argument("--output", action="append", metavar="NAME", help="requested output (default: all)")
+    infer.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="request parameter")
+    infer.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="header, or gRPC metadata")
+    infer.add_argument(
+        "--datatype", action="append", default=[], metavar="NAME=BF16", help="datatype of an input on the wire"
+    )
+    infer.add_argument("--model-version", metavar="VERSION", help="version of the model")
+    infer.add_argument("--request-id", metavar="ID", help="id of the request")
+    infer.add_argument("--timeout", type=float, metavar="SECONDS", default=60.0, help="time limit (default: 60 s)")
+    infer.add_argument("--stream", action="store_true", help="request a stream, and print each response as it arrives")
+    infer.add_argument("--save", metavar="FILE", help="file for the outputs in place of printing: .npy (one) or .npz")
+    infer.add_argument("--ca-file", metavar="FILE", help="PEM file of trusted certificate authorities")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Asks, and prints or saves what is answered; the exit status."""
+    """Sends the request, and prints or saves the outputs. Returns the exit status."""
     from penstock.client import Client
     from penstock.errors import PenstockError
 
@@ -59,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
             else:
                 results = iter([client.infer(options.model, call.pop("inputs"), **call)])
             for result in results:
-                _put(result, options.save)
+                _print_or_save(result, options.save)
     except (PenstockError, OSError, ValueError) as error:
         print(f"penstock: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         return 1
@@ -89,26 +91,26 @@ def _read_document(file: str, call: dict[str, Any]) -> None:
     text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     document = json.loads(text)
     try:
-        for one in document["inputs"]:
-            call["inputs"][one["name"]] = _tensor(one)
-            if one["datatype"] == "BF16" or one["datatype"] == datatypes.BYTES:
-                call["datatypes"][one["name"]] = one["datatype"]
+        for tensor in document["inputs"]:
+            call["inputs"][tensor["name"]] = _array(tensor)
+            if tensor["datatype"] == "BF16" or tensor["datatype"] == datatypes.BYTES:
+                call["datatypes"][tensor["name"]] = tensor["datatype"]
         call["parameters"].update(document.get("parameters", {}))
         if "id" in document:
             call["request_id"] = document["id"]
         if document.get("outputs"):
-            call["outputs"] = [one["name"] for one in document["outputs"]]
+            call["outputs"] = [output["name"] for output in document["outputs"]]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{file} is not a request of the protocol: {error!r}") from None
 
 
-def _tensor(one: Mapping[str, Any]) -> Any:
+def _array(tensor: Mapping[str, Any]) -> Any:
     import numpy as np
 
     from penstock._spec import datatypes
 
-    dtype = datatypes.ARRAY_DTYPES.get(one["datatype"], np.dtype(object))
-    return np.array(one["data"], dtype=dtype).reshape(one["shape"])
+    dtype = datatypes.ARRAY_DTYPES.get(tensor["datatype"], np.dtype(object))
+    return np.array(tensor["data"], dtype=dtype).reshape(tensor["shape"])
 
 
 def _pairs(what: str, given: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -138,7 +140,7 @@ def _inline(text: str) -> Any:
         return text
 
 
-def _put(result: Result, file: str | None) -> None:
+def _print_or_save(result: Result, file: str | None) -> None:
     import numpy as np
 
     if file is None:
@@ -147,7 +149,9 @@ def _put(result: Result, file: str | None) -> None:
         return
     text = [name for name, value in result.items() if value.dtype == object]
     if text:
-        raise ValueError(f"output {text[0]!r} is BYTES, which {file} cannot hold: print it, or ask for others")
+        raise ValueError(
+            f"output {text[0]!r} is BYTES, which {file} cannot store: print it, or request other outputs with --output"
+        )
     if Path(file).suffix == ".npy":
         np.save(file, result.value)
     else:

@@ -1,4 +1,4 @@
-"""The `penstock` command: serves models, asks them, makes images of them, or stands in for another product.
+"""The `penstock` command: its parser, the dispatch to verbs, and `penstock serve`.
 
 Exit status of `penstock serve`: 0 all requests finished, 1 the start failed, 2 wrong usage, 3 the drain deadline (or a
 second signal) cut requests off.
@@ -27,19 +27,19 @@ OK, FAILED, USAGE, CUT = 0, 1, 2, 3
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command and gives its exit status.
+    """Runs the command. Returns its exit status.
 
     Args:
         arguments: The command line without the program's name; `sys.argv` by default.
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given[:1] == ["shim"]:
-        # Before argparse: all that follows the first `--` is another program's.
+        # Before argparse: the arguments after the first `--` belong to another program.
         return shim.run(given[1:])
     try:
         options = _parser().parse_args(given)
     except SystemExit as stopped:
-        # argparse has printed its help or its complaint.
+        # argparse has printed its help or error message.
         return OK if stopped.code in (None, 0) else USAGE
     if options.command is None:
         _parser().print_help()
@@ -72,9 +72,9 @@ def _serve(options: argparse.Namespace) -> int:
     from penstock.integrations._targets import Loader, read_options
 
     given = {
-        one.name: text if isinstance(text, str) else os.pathsep.join(text)
-        for one in fields(ServerConfig)
-        if (text := getattr(options, one.name)) is not None
+        setting.name: text if isinstance(text, str) else os.pathsep.join(text)
+        for setting in fields(ServerConfig)
+        if (text := getattr(options, setting.name)) is not None
     }
     bound_threads()
     # Before the user's code is imported, which may take minutes.
@@ -85,13 +85,13 @@ def _serve(options: argparse.Namespace) -> int:
         print("penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return USAGE
     code_only = bool(options.integration or options.option or options.reload)
-    asked = in_image.Asked(
+    request = in_image.ServeRequest(
         targets=options.targets, config=config, given=given, file=options.config, code_only=code_only
     )
     if options.in_image:
-        return in_image.run(asked)
+        return in_image.run(request)
     if options.in_image is None:
-        in_image.run_if_unchanged(asked)
+        in_image.run_if_unchanged(request)
     if config.pid_file is not None:
         # The user's code may change the working directory.
         config = replace(config, pid_file=os.path.abspath(config.pid_file))
@@ -102,7 +102,7 @@ def _serve(options: argparse.Namespace) -> int:
     if not cut:
         return OK
     echo(f"penstock: cut off: {', '.join(cut)}")
-    # A handler that still runs would be killed by the interpreter's tear-down, in mid-call.
+    # Interpreter finalization would kill handlers that still run in the middle of a call.
     with suppress(OSError):
         sys.stdout.flush()
     os._exit(CUT)
@@ -117,7 +117,7 @@ def _fail(error: StartupError) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="penstock", description="Serve Python models, and ask them.", allow_abbrev=False
+        prog="penstock", description="Serve Python models and send them requests.", allow_abbrev=False
     )
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
@@ -134,28 +134,24 @@ def _parser() -> argparse.ArgumentParser:
         "targets",
         nargs="*",
         metavar="PATH[:object]",
-        help="a file or module; without an object, all its @models; or a folder",
+        help="file or module, with all its @models or one object; or folder",
     )
-    serve.add_argument(
-        "--integration", metavar="NAME", help="which integration the paths are for (default: the one that knows it)"
-    )
+    serve.add_argument("--integration", metavar="NAME", help="integration that serves the paths (default: detected)")
     serve.add_argument(
         "--option",
         metavar="NAME=VALUE",
         action="append",
         default=[],
-        help="what the integration is told; any number of times",
+        help="option passed to the integration; may be given several times",
     )
-    serve.add_argument("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if there)")
-    for one in fields(ServerConfig):
-        _add_setting(serve, one.name, one.metadata["kind"], one.metadata["help"], one.default)
-    serve.add_argument(
-        "--reload", action="store_true", help="load the code anew when its files change; for development"
-    )
+    serve.add_argument("--config", metavar="FILE", help="configuration file (default: penstock.toml, if it exists)")
+    for setting in fields(ServerConfig):
+        _add_setting(serve, setting.name, setting.metadata["kind"], setting.metadata["help"], setting.default)
+    serve.add_argument("--reload", action="store_true", help="reload the code when its files change; for development")
     serve.add_argument(
         "--in-image",
         action=argparse.BooleanOptionalAction,
-        help="serve the image that penstock build made of the path, with docker or podman (default: if it is here and "
+        help="run the image that penstock build built of the path, with docker or podman (default: if it exists and "
         "the path has not changed since)",
     )
     reload.add_parser(commands)
@@ -171,14 +167,14 @@ def _parser() -> argparse.ArgumentParser:
 def _add_setting(parser: argparse.ArgumentParser, name: str, kind: str, text: str, default: Any) -> None:
     flag = "--" + name.replace("_", "-")
     shown = f"{text} (default: {_shown(kind, default)})".replace("%", "%%")
-    # The text is kept: config.py is the only place that turns text into settings.
+    # The text is only checked here; config.py converts it.
     reader = _checked(kind)
     if kind == "switch":
         group = parser.add_mutually_exclusive_group()
         group.add_argument(flag, dest=name, action="store_const", const="true", help=shown)
         group.add_argument(f"--no-{flag[2:]}", dest=name, action="store_const", const="false", help=argparse.SUPPRESS)
     else:
-        # Folders may be given one by one; their names may hold commas and colons.
+        # Folders are given one by one, since their names may contain commas and colons.
         action = "append" if kind == "folders" else "store"
         parser.add_argument(flag, dest=name, action=action, metavar=_METAVARS.get(kind, kind), type=reader, help=shown)
 
@@ -208,7 +204,7 @@ def _shown(kind: str, default: Any) -> str:
 
 
 class _Version(argparse.Action):
-    """Prints the version; asks the compiled part for it only then."""
+    """Prints the version. Imports the compiled extension only then."""
 
     def __init__(self, option_strings: Sequence[str], dest: str, **options: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, **options)
@@ -227,7 +223,7 @@ _METAVARS = {
     "count": "N",
     "positive": "N",
     "text": "TEXT",
-    "attach": "PLACE",
+    "attach": "ADDRESS",
     "pattern": "PATTERN",
     "rules": "RULES",
     "secret": "SECRET",

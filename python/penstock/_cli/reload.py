@@ -1,4 +1,4 @@
-"""`penstock reload`: asks a running server to load its code anew."""
+"""`penstock reload`: lets a running server reload its code."""
 
 from __future__ import annotations
 
@@ -13,24 +13,22 @@ __all__ = ["add_parser", "run"]
 
 
 def add_parser(commands: Any) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "reload",
         allow_abbrev=False,
-        help="have a running server load its code anew",
-        description="Asks a running `penstock serve` to load its files anew, as SIGHUP does. No request fails; if the "
-        "code is broken, what serves goes on, and the server's log says why.",
+        help="reload the code of a running server",
+        description="Sends SIGHUP to a running `penstock serve`, which reloads its files. No request fails. If the "
+        "code has errors, the old models go on, and the server's log has the reason.",
     )
     which = parser.add_mutually_exclusive_group()
-    which.add_argument("--pid", type=int, metavar="N", help="the server's process")
-    which.add_argument(
-        "--pid-file", metavar="FILE", help="the file that it was given as pid_file (default: the setting)"
-    )
-    parser.add_argument("--config", metavar="FILE", help="the configuration file (default: penstock.toml, if there)")
+    which.add_argument("--pid", type=int, metavar="N", help="process number of the server")
+    which.add_argument("--pid-file", metavar="FILE", help="pid file of the server (default: the setting)")
+    parser.add_argument("--config", metavar="FILE", help="configuration file (default: penstock.toml, if it exists)")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Carries it out, and gives the exit status.
+    """Runs the command. Returns the exit status.
 
     Raises:
         StartupError: there is no such server.
@@ -45,8 +43,8 @@ def run(options: argparse.Namespace) -> int:
             return 2
         number = pid_file.process_of(path)
     elif number <= 0:
-        print(f"penstock reload: error: --pid: {number} is no process", file=sys.stderr)
+        print(f"penstock reload: error: --pid: {number} is not a process number", file=sys.stderr)
         return 2
-    pid_file.ask_process(number)
-    print(f"penstock: asked process {number} to load its code anew; its log says when it has", flush=True)
+    pid_file.request_reload(number)
+    print(f"penstock: requested a reload from process {number}; its log has the result", flush=True)
     return 0

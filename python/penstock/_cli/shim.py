@@ -1,4 +1,4 @@
-"""The command: checks the names, prepares the environment, and becomes the program."""
+"""`penstock shim`: checks the names, prepares the environment, and executes the program."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ USAGE = "usage: penstock shim NAME[,NAME] -- CMD [ARG ...]"
 WRONG_USAGE, NOT_EXECUTABLE, NOT_FOUND = 2, 126, 127
 
 VARIABLE = "PENSTOCK_SHIM"
-"""Tells every Python below this one what stands in for what: `NAME=PACKAGE`, comma separated."""
+"""Names and packages for the import hook of child processes: `NAME=PACKAGE`, comma separated."""
 
 HOOK = Path(__file__).resolve().parents[1] / "_shim" / "hook"
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Becomes the program; gives an exit status only where it cannot.
+    """Executes the program in this process. Returns an exit status only if it cannot.
 
     Args:
         arguments: The command line after `penstock shim`.
@@ -36,35 +36,35 @@ def run(arguments: Sequence[str]) -> int:
     if unknown:
         return _refuse(f"cannot stand in for {', '.join(map(repr, unknown))}; known names: {', '.join(INTEGRATIONS)}")
     if not names:
-        return _refuse(f"what shall it stand in for? Known names: {', '.join(INTEGRATIONS)}")
+        return _refuse(f"no name given; known names: {', '.join(INTEGRATIONS)}")
     if not command:
         return _refuse(f"give the command to run, for example: penstock shim {','.join(names)} -- python script.py")
     for name in names:
-        echo(f"penstock shim: {name} is {INTEGRATIONS[name]} in what runs now")
+        echo(f"penstock shim: {name} is served by {INTEGRATIONS[name]} in this program")
     sys.stdout.flush()
     try:
-        # This process becomes the program: signals reach it, and its exit status is the answer.
-        os.execvpe(command[0], command, environment(names, os.environ))  # noqa: S606 - that is what was asked for
+        # By exec: signals and the exit status are those of the program.
+        os.execvpe(command[0], command, environment(names, os.environ))  # noqa: S606 - the purpose of the command
     except FileNotFoundError:
         return _refuse(f"{command[0]}: there is no such command", NOT_FOUND)
     except OSError as error:
         return _refuse(f"{command[0]}: {error.strerror}", NOT_EXECUTABLE)
 
 
-def environment(names: Sequence[str], around: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which these names are served by Penstock, in the program and all it starts."""
-    said = dict(one.split("=", 1) for one in around.get(VARIABLE, "").split(",") if "=" in one)
-    said.update({name: INTEGRATIONS[name] for name in names})
-    paths = around["PYTHONPATH"].split(os.pathsep) if around.get("PYTHONPATH") else []
+def environment(names: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which Penstock serves these names, for the program and its children."""
+    packages = dict(pair.split("=", 1) for pair in environ.get(VARIABLE, "").split(",") if "=" in pair)
+    packages.update({name: INTEGRATIONS[name] for name in names})
+    paths = environ["PYTHONPATH"].split(os.pathsep) if environ.get("PYTHONPATH") else []
     return {
-        **around,
-        VARIABLE: ",".join(f"{name}={package}" for name, package in said.items()),
+        **environ,
+        VARIABLE: ",".join(f"{name}={package}" for name, package in packages.items()),
         "PYTHONPATH": os.pathsep.join([str(HOOK), *(path for path in paths if path != str(HOOK))]),
     }
 
 
 def _read(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """The names and the command. The first `--` parts them; what follows is the program's own, another `--` too."""
+    """The names and the command. The first `--` separates them; everything after it belongs to the program."""
     if not arguments or arguments[0] == "--":
         return [], list(arguments[1:])
     names = [name.strip() for name in arguments[0].split(",") if name.strip()]

@@ -1,4 +1,4 @@
-"""Makes an image: writes its context, has it built, and remembers it."""
+"""Builds an image: writes its context, runs the builder, and records the result."""
 
 from __future__ import annotations
 
@@ -14,47 +14,49 @@ from penstock._images.progress import Progress
 from penstock._images.record import Built
 from penstock._spec.image import ImageSpec
 
-__all__ = ["Wanted", "make"]
+__all__ = ["BuildOptions", "build"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Wanted:
-    """How an image is to be made."""
+class BuildOptions:
+    """Options of a build."""
 
     builder: str | None = None
-    """Which program builds; None for the first that is here."""
+    """Name of the builder; None for the first installed one."""
     context: Path | None = None
-    """Where to leave what it is built of; None for nowhere."""
+    """Folder for the build context; None for a temporary one."""
     wheel: Path | None = None
-    """Penstock's wheel; None for the package index."""
-    fresh: bool = False
-    """Whether to use no layers of before."""
+    """Wheel of Penstock; None for the package index."""
+    no_cache: bool = False
+    """Whether to build every layer again."""
     verbose: bool = False
-    """Whether to show all that the builder says."""
+    """Whether to print all output of the builder."""
 
 
-def make(spec: ImageSpec, name: str, wanted: Wanted, *, of: Path | None = None, named: str = "") -> Built:
-    """Builds an image and remembers it as that of a path.
+def build(
+    spec: ImageSpec, name: str, options: BuildOptions, *, source: Path | None = None, object_name: str = ""
+) -> Built:
+    """Builds an image, and records it as that of the path `source`.
 
     Raises:
-        StartupError: it cannot be built, or there is nothing that builds.
+        StartupError: the image cannot be built, or there is no builder.
     """
     checks.check_name(name)
-    # Before large files are copied for nobody.
-    context.text_of(spec, wanted.wheel)
-    builder = builders.find(wanted.builder)
-    before = stamp(of, named) if of is not None else ""
+    # Fails before large files are copied.
+    context.dockerfile_text(spec, options.wheel)
+    builder = builders.find(options.builder)
+    before = stamp(source, object_name) if source is not None else ""
     with tempfile.TemporaryDirectory(prefix="penstock-build-") as folder:
-        where = context.write(spec, wanted.context or Path(folder, "context"), wheel=wanted.wheel)
-        progress = Progress(sys.stderr, all_lines=wanted.verbose)
-        id_ = builder.image(where, name, context.epoch(os.environ), progress, fresh=wanted.fresh)
-        built = Built(name, id_, builder.name, context.digest(where), spec.http_port, spec.grpc_port)
-    # Whatever has changed while it was built may be in it, or not.
-    same = of is not None and before == stamp(of, named)
+        context_folder = context.write(spec, options.context or Path(folder, "context"), wheel=options.wheel)
+        progress = Progress(sys.stderr, all_lines=options.verbose)
+        id_ = builder.image(context_folder, name, context.epoch(os.environ), progress, no_cache=options.no_cache)
+        built = Built(name, id_, builder.name, context.digest(context_folder), spec.http_port, spec.grpc_port)
+    # A file that changed during the build may be in the image in either form.
+    unchanged = source is not None and before == stamp(source, object_name)
     if spec.record is not None:
         spec.record(name)
-    if of is not None:
-        # After an integration has written the image's name into a file of its own.
-        built = replace(built, sources=stamp(of, named) if same else "")
-        record.write(of, built)
+    if source is not None:
+        # After `spec.record`, which may have changed a file of the folder.
+        built = replace(built, sources=stamp(source, object_name) if unchanged else "")
+        record.write(source, built)
     return built

@@ -1,4 +1,4 @@
-"""The programs that build images: which of them is here, and how each is asked."""
+"""Image builders: docker, podman and buildah, and their commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.errors import StartupError
 __all__ = ["BUILDERS", "BuildError", "Builder", "find", "find_runner"]
 
 _TAIL = 40
-"""Lines of a failed build that are shown."""
+"""Lines of output in the error of a failed build."""
 
 
 class BuildError(StartupError):
@@ -24,38 +24,38 @@ class BuildError(StartupError):
 
 @dataclass(frozen=True, slots=True)
 class Builder:
-    """One program that builds images."""
+    """A program that builds images."""
 
     name: str
     build: tuple[str, ...]
-    """Its words for a build, before the flags that all understand."""
+    """Arguments of a build, before the flags that all builders share."""
     probe: tuple[str, ...]
-    """Answers at once, and fails where nothing could be built."""
+    """Arguments of a quick command that fails if the builder does not work."""
     dates: bool
-    """Whether it gives all files of the image one time, so that the same context is the same image."""
+    """Whether it can set the time of all files, so that equal contexts give equal images."""
     runs: bool = True
-    """Whether it runs images, in one command."""
+    """Whether it can run images."""
 
-    def command(self, context: Path, name: str, id_file: Path, epoch: int, *, fresh: bool) -> list[str]:
+    def command(self, context: Path, name: str, id_file: Path, epoch: int, *, no_cache: bool) -> list[str]:
         """The command that builds an image."""
-        words = [self.name, *self.build, "--tag", name, "--iidfile", str(id_file)]
-        words += ["--build-arg", f"SOURCE_DATE_EPOCH={epoch}", "--file", str(context / "Dockerfile")]
+        arguments = [self.name, *self.build, "--tag", name, "--iidfile", str(id_file)]
+        arguments += ["--build-arg", f"SOURCE_DATE_EPOCH={epoch}", "--file", str(context / "Dockerfile")]
         if self.dates:
-            words += ["--timestamp", str(epoch)]
-        return [*words, *(["--no-cache"] if fresh else []), str(context)]
+            arguments += ["--timestamp", str(epoch)]
+        return [*arguments, *(["--no-cache"] if no_cache else []), str(context)]
 
-    def image(self, context: Path, name: str, epoch: int, progress: Progress, *, fresh: bool = False) -> str:
-        """Builds an image, and gives its id.
+    def image(self, context: Path, name: str, epoch: int, progress: Progress, *, no_cache: bool = False) -> str:
+        """Builds an image. Returns its id.
 
         Raises:
-            BuildError: the builder failed; the end of what it said is in the message.
+            BuildError: the builder failed; the message has the last lines of its output.
         """
         with tempfile.TemporaryDirectory() as folder:
             id_file = Path(folder, "id")
-            command = self.command(context, name, id_file, epoch, fresh=fresh)
-            said: list[str] = []
-            # The others reuse what has not changed by themselves.
-            with subprocess.Popen(  # noqa: S603 - that is what was asked for
+            command = self.command(context, name, id_file, epoch, no_cache=no_cache)
+            tail: list[str] = []
+            # buildah reuses layers only with this variable.
+            with subprocess.Popen(  # noqa: S603 - the purpose of the command
                 command,
                 env={"BUILDAH_LAYERS": "true", **os.environ},
                 stdout=subprocess.PIPE,
@@ -66,7 +66,7 @@ class Builder:
                 assert process.stdout is not None
                 try:
                     for line in process.stdout:
-                        said = [*said[1 - _TAIL :], line.rstrip()]
+                        tail = [*tail[1 - _TAIL :], line.rstrip()]
                         progress.line(line.rstrip())
                 except BaseException:
                     process.terminate()
@@ -74,61 +74,63 @@ class Builder:
                 finally:
                     progress.end()
             if process.returncode != 0:
-                tail = "" if progress.shows_lines else "\n".join(said) + "\n"
-                raise BuildError(f"{tail}{self.name} could not build the image (exit status {process.returncode})")
+                output = "" if progress.shows_lines else "\n".join(tail) + "\n"
+                raise BuildError(f"{output}{self.name} could not build the image (exit status {process.returncode})")
             return id_file.read_text(encoding="utf-8").strip()
 
 
 BUILDERS = {
     "docker": Builder("docker", ("build", "--progress=plain"), ("version", "--format", "{{.Server.Version}}"), False),
     "podman": Builder("podman", ("build", "--format", "docker"), ("info",), True),
-    # A health check is no part of the other format.
+    # The OCI format has no health check.
     "buildah": Builder("buildah", ("build", "--format", "docker"), ("version",), True, False),
 }
 
 
 def find(name: str | None = None) -> Builder:
-    """The builder of a name, or else the first that is here and answers.
+    """The builder of a name, or else the first one that is installed and works.
 
     Raises:
-        StartupError: there is none.
+        StartupError: no builder works.
     """
     return _find(name, list(BUILDERS), "build an image")
 
 
 def find_runner(built_by: str) -> Builder:
-    """The program that runs what another, or the same, has built.
+    """The program that runs images of a builder.
 
     Raises:
-        StartupError: there is none.
+        StartupError: the program is not installed or does not work.
     """
-    # These two keep their images in one place.
+    # podman and buildah share their images.
     return _find(
-        "podman" if built_by == "buildah" else built_by, [n for n, one in BUILDERS.items() if one.runs], "run an image"
+        "podman" if built_by == "buildah" else built_by,
+        [name for name, builder in BUILDERS.items() if builder.runs],
+        "run an image",
     )
 
 
 def _find(name: str | None, known: list[str], purpose: str) -> Builder:
     if name is not None and name not in known:
-        raise StartupError(f"{name!r} is no program that can {purpose}; known are {', '.join(known)}")
-    silent = []
-    for one in [name] if name else known:
-        builder = BUILDERS[one]
-        if shutil.which(one) is None:
+        raise StartupError(f"{name!r} is not a program that can {purpose}; expected one of {', '.join(known)}")
+    failed = []
+    for candidate in [name] if name else known:
+        builder = BUILDERS[candidate]
+        if shutil.which(candidate) is None:
             continue
-        why = _fails(builder)
-        if why is None:
+        reason = _failure(builder)
+        if reason is None:
             return builder
-        silent.append(f"{one} is here, but does not answer: {why}")
-    if silent:
-        raise StartupError("; ".join(silent))
+        failed.append(f"{candidate} is installed, but does not work: {reason}")
+    if failed:
+        raise StartupError("; ".join(failed))
     raise StartupError(
-        f"there is no {name or ', '.join(known[:-1]) + ' or ' + known[-1]} here to {purpose}"
-        + ("; --context DIR writes what another machine can build" if purpose.startswith("build") else "")
+        f"no {name or ', '.join(known[:-1]) + ' or ' + known[-1]} is installed to {purpose}"
+        + ("; --context DIR writes the build context for another machine" if purpose.startswith("build") else "")
     )
 
 
-def _fails(builder: Builder) -> str | None:
+def _failure(builder: Builder) -> str | None:
     try:
         done = subprocess.run(  # noqa: S603 - a fixed command
             [builder.name, *builder.probe], capture_output=True, text=True, errors="replace", timeout=30, check=False

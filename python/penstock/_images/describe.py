@@ -1,4 +1,4 @@
-"""What an image of a path needs: what its integration says, or its folder, and over that what the user says."""
+"""Description of a path's image: from its integration or folder, with the user's overrides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.errors import ConfigError, StartupError
 from penstock.integrations import _detect
 from penstock.integrations import _native as own
 
-__all__ = ["describe", "over", "split"]
+__all__ = ["describe", "override", "split"]
 
 _LISTS = ("system_packages", "commands_before", "requirements", "commands_after", "writable", "serve")
 _TEXTS = ("base_image", "python_version")
@@ -23,41 +23,41 @@ _PORTS = ("http_port", "grpc_port")
 
 
 def describe(target: str, integration: str | None = None) -> tuple[ImageSpec, str]:
-    """What an image of `PATH` or `PATH:object` needs, and the name of the integration that says so.
+    """The image description of `PATH` or `PATH:object`, and the name of the integration.
 
     Raises:
-        StartupError: no integration knows the path, or what is said of the image is wrong.
+        StartupError: no integration recognises the path, or the description is wrong.
         ConfigError: the table [image] is wrong.
     """
-    path, named = split(target)
-    if named or (path.suffix == ".py" and integration is None and not _detect.is_for_integrations(str(path))):
-        # A file whose models are imported names nothing of ours.
+    path, object_name = split(target)
+    if object_name or (path.suffix == ".py" and integration is None and not _detect.is_for_integrations(str(path))):
+        # A Python file without an integration is served by its own models.
         chosen = _detect.NATIVE
         _detect.check_exists(path)
     else:
         chosen = _detect.chosen(path, integration)
-    spec = _native(path, named) if chosen == _detect.NATIVE else _detect.module(chosen).describe(path)
+    spec = _native(path, object_name) if chosen == _detect.NATIVE else _detect.module(chosen).describe(path)
     folder = path if path.is_dir() else path.parent
-    return over(spec, _table(folder), folder), chosen
+    return override(spec, _table(folder), folder), chosen
 
 
 def split(target: str) -> tuple[Path, str]:
-    """The path of a target, and the object's name after its colon."""
+    """The path of a target, and the name of the object after the colon."""
     if os.path.exists(target):
         return Path(target), ""
     path, separator, name = target.rpartition(":")
     return (Path(path), name) if separator and os.sep not in name else (Path(target), "")
 
 
-def over(spec: ImageSpec, said: Mapping[str, Any], folder: Path) -> ImageSpec:
-    """A description with what a table or flags say over it: lists are added, all else is replaced.
+def override(spec: ImageSpec, values: Mapping[str, Any], folder: Path) -> ImageSpec:
+    """A description with overrides from a table or flags: lists are appended, other values replaced.
 
     Raises:
-        ConfigError: a key is unknown, or its value is of another kind.
+        ConfigError: an unknown key, or a value of the wrong type.
     """
-    known = {one.name for one in fields(ImageSpec)} - {"record"}
+    known = {field.name for field in fields(ImageSpec)} - {"record"}
     changed: dict[str, Any] = {}
-    for name, value in said.items():
+    for name, value in values.items():
         if name not in known:
             raise ConfigError(f"unknown key {name!r} in [image]{settings.suggestion(name, known)}")
         if name == "requirements" and isinstance(value, str):
@@ -76,20 +76,20 @@ def over(spec: ImageSpec, said: Mapping[str, Any], folder: Path) -> ImageSpec:
             _expect(isinstance(value, dict) and _is_texts(list(value.values())), name, value, "a table of texts")
             changed[name] = {**spec.env, **value}
         else:
-            _expect(isinstance(value, dict) and _is_texts(list(value.values())), name, value, "a table of places")
-            changed[name] = (*spec.files, *((folder / here, place) for here, place in value.items()))
+            _expect(isinstance(value, dict) and _is_texts(list(value.values())), name, value, "a table of paths")
+            changed[name] = (*spec.files, *((folder / source, target) for source, target in value.items()))
     return replace(spec, **changed)
 
 
-def _native(path: Path, named: str) -> ImageSpec:
+def _native(path: Path, object_name: str) -> ImageSpec:
     file = own.file_of(path)
     if file.suffix != ".py":
         raise StartupError(f"{file} is not a Python file; its name must end in .py")
-    listed = file.parent / "requirements.txt"
+    requirements = file.parent / "requirements.txt"
     return ImageSpec(
-        requirements=read_requirements(listed) if listed.is_file() else (),
+        requirements=read_requirements(requirements) if requirements.is_file() else (),
         files=((file.parent, "."),),
-        serve=(f"{file.name}:{named}" if named else file.name,),
+        serve=(f"{file.name}:{object_name}" if object_name else file.name,),
     )
 
 
@@ -104,7 +104,7 @@ def _table(folder: Path) -> Mapping[str, Any]:
 
 
 def _is_texts(value: object) -> bool:
-    return isinstance(value, (list, tuple)) and all(isinstance(one, str) for one in value)
+    return isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)
 
 
 def _expect(fits: bool, name: str, value: object, expected: str) -> None:

@@ -1,4 +1,4 @@
-"""The text of a Dockerfile: the same for the same description, ordered so that builders can reuse what is the same."""
+"""Text of a Dockerfile: equal for equal descriptions, in an order that lets builders reuse layers."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import re
 import sys
 from collections.abc import Iterable
 
-from penstock._images.checks import HOME, VENV, WORKDIR, check_spec, place_of
+from penstock._images.checks import HOME, VENV, WORKDIR, check_spec, image_path
 from penstock._spec.image import ImageSpec
 
 __all__ = ["FIRST_LINE", "default_python", "dockerfile", "layer_count"]
 
 FIRST_LINE = "# Made by `penstock build`: change what it was made from, not this file."
 USER = 10001
-"""The number of the user that serves. A number, as Kubernetes wants it to see that it is not root."""
+"""User id of the server. A number, so that Kubernetes can check that it is not root."""
 
 _START_PERIOD = "600s"
-"""While models load, a failed check says nothing."""
+"""Time for loading models, during which failed health checks are ignored."""
 
 _FIND_PYTHON = (
     "python3 -c 'import ensurepip, venv' 2>/dev/null"
@@ -30,12 +30,12 @@ def dockerfile(spec: ImageSpec, *, version: str, wheel: str | None = None) -> st
     """The Dockerfile of an image.
 
     Args:
-        spec: What the image needs.
-        version: Penstock's, which is installed from the package index.
-        wheel: The name of a file in the context's `wheels`, which is installed instead.
+        spec: The description of the image.
+        version: The version of Penstock to install from the package index.
+        wheel: A file in the context's folder `wheels` to install instead.
 
     Raises:
-        StartupError: the description cannot be built.
+        StartupError: the description is wrong.
     """
     check_spec(spec)
     parts = [
@@ -54,18 +54,18 @@ def dockerfile(spec: ImageSpec, *, version: str, wheel: str | None = None) -> st
 
 
 def layer_count(text: str) -> int:
-    """How many steps a builder will name."""
+    """Number of steps in a builder's output."""
     return len([line for line in text.splitlines() if re.match(r"[A-Z]+ ", line)])
 
 
 def default_python() -> str:
-    """The Python that builds: what was tried with it is what the image runs."""
+    """The Python version of this process, with which the user has tried the code."""
     return f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
 def _environment(spec: ImageSpec) -> list[str]:
     own = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_CACHE_DIR": "1", "PYTHONUNBUFFERED": "1"}
-    # Ours in one, as each is a step; the user's one to a line, to be read.
+    # The fixed variables share a line, since each line is a step; the user's have one each, to be readable.
     fixed = " ".join(f"{name}={value}" for name, value in own.items() if name not in spec.env)
     return [f"ENV {fixed}", *(f"ENV {name}={_quoted(value)}" for name, value in spec.env.items())]
 
@@ -77,7 +77,7 @@ def _system(spec: ImageSpec) -> list[str]:
         "RUN apt-get update \\",
         " && apt-get install -y --no-install-recommends \\",
         *(f"      {package} \\" for package in sorted(set(spec.system_packages))),
-        # Logs and caches have the time of the build in them.
+        # Logs and caches contain the time of the build.
         " && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/cache/ldconfig/aux-cache /var/log/*",
     ]
 
@@ -87,13 +87,13 @@ def _python(spec: ImageSpec) -> list[str]:
     if spec.base_image is not None:
         lines.append(f"RUN {_FIND_PYTHON}")
         least = spec.python_version or "3.10"
-        wanted = tuple(map(int, least.split(".")))
+        expected = tuple(map(int, least.split(".")))
         exact = spec.python_version is not None
-        test = f"sys.version_info[:{len(wanted)}] {'==' if exact else '>='} {wanted}"
-        said = f"the base image has Python %d.%d, expected {least}{'' if exact else ' or newer'}"
-        code = f"import sys; sys.exit(None if {test} else '{said}' % sys.version_info[:2])"
+        test = f"sys.version_info[:{len(expected)}] {'==' if exact else '>='} {expected}"
+        message = f"the base image has Python %d.%d, expected {least}{'' if exact else ' or newer'}"
+        code = f"import sys; sys.exit(None if {test} else '{message}' % sys.version_info[:2])"
         lines.append(f'RUN python3 -c "{code}"')
-    # Of its own, as Debian's Python takes no packages; it sees what the base image brings.
+    # A virtual environment, since Debian's Python refuses packages. It can import those of the base image.
     return [
         *lines,
         f"RUN python3 -m venv --system-site-packages {VENV}",
@@ -109,15 +109,15 @@ def _packages(spec: ImageSpec, version: str, wheel: str | None) -> list[str]:
     copied.append("COPY requirements.txt /opt/penstock/requirements.txt")
     given = "-r /opt/penstock/requirements.txt"
     if any("--hash" in line for line in spec.requirements):
-        # One hash asks for all, and nobody could have written ours.
+        # With one hash pip requires hashes for all packages, and that of Penstock is not known.
         return [*copied, f"RUN python -m pip install {given}", f"RUN python -m pip install {own}"]
-    # Together, so that versions are chosen that suit both, or it is said that there are none.
+    # In one command, so that pip chooses versions that fit both, or reports a conflict.
     return [*copied, f"RUN python -m pip install {given} {own}"]
 
 
 def _user(spec: ImageSpec) -> list[str]:
     return [
-        # Not useradd: small images have none.
+        # Without useradd, which small images lack.
         f"RUN echo 'penstock:x:{USER}:{USER}::{HOME}:/bin/sh' >> /etc/passwd \\",
         f" && echo 'penstock:x:{USER}:' >> /etc/group \\",
         f" && mkdir -p {WORKDIR} {HOME} \\",
@@ -126,12 +126,12 @@ def _user(spec: ImageSpec) -> list[str]:
 
 
 def _files(spec: ImageSpec) -> list[str]:
-    tops = sorted({place_of(place).split("/")[1] for _, place in spec.files})
+    tops = sorted({image_path(target).split("/")[1] for _, target in spec.files})
     copied = [_copy(f"files/{top}/", f"/{top}/") for top in tops]
     if not spec.writable:
         return copied
-    folders = " ".join(_shell(place) for place in sorted({place_of(one) for one in spec.writable}))
-    # After the copies, which make the folders root's. Not what is in them: that would copy it once more.
+    folders = " ".join(_shell(path) for path in sorted({image_path(folder) for folder in spec.writable}))
+    # After the copies, which create the folders as root. Not recursive, which would copy the files into another layer.
     return [*copied, f"RUN mkdir -p {folders} && chown {USER}:{USER} {folders}"]
 
 
@@ -143,7 +143,7 @@ def _start(spec: ImageSpec) -> list[str]:
     return [
         f"WORKDIR {WORKDIR}",
         f"USER {USER}:{USER}",
-        # Variables: flags after the image's name, and -e, come before them.
+        # As variables, so that flags after the image's name, and -e, take precedence.
         f"ENV HOME={HOME} PENSTOCK_HTTP=0.0.0.0:{spec.http_port} PENSTOCK_GRPC={grpc}",
         f"EXPOSE {' '.join(ports)}",
         f"HEALTHCHECK --interval=10s --timeout=5s --start-period={_START_PERIOD} --retries=3 \\",
@@ -154,16 +154,16 @@ def _start(spec: ImageSpec) -> list[str]:
 
 def _run(command: str) -> str:
     plain = command.strip()
-    # What Dockerfiles would read otherwise: a flag, a list, a line that goes on, a document.
+    # Forms that a Dockerfile would interpret: a flag, a list, a continued line, a here-document.
     if re.match(r"\[|--|#", plain) or plain.endswith("\\") or "<<" in plain or re.search(r"[\r\n]", plain):
         return f"RUN {_json(['/bin/sh', '-c', command])}"
     return f"RUN {plain}"
 
 
-def _copy(source: str, place: str) -> str:
+def _copy(source: str, target: str) -> str:
     if re.fullmatch(r"[\w./@+-]+", source, re.ASCII):
-        return f"COPY {source} {place}"
-    return f"COPY {_json([source, place])}"
+        return f"COPY {source} {target}"
+    return f"COPY {_json([source, target])}"
 
 
 def _json(words: Iterable[str]) -> str:

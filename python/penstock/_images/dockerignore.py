@@ -1,4 +1,4 @@
-"""Which files of a folder do not go into an image: what `.dockerignore` says, and what never should."""
+"""Files that are left out of an image: rules of `.dockerignore`, and defaults."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-__all__ = ["Ignored"]
+__all__ = ["IgnoreRules"]
 
 ALWAYS = (
     "**/__pycache__",
@@ -26,31 +26,31 @@ ALWAYS = (
     "**/.penstock",
     ".dockerignore",
 )
-"""History, caches, environments and secrets. A `!` line of `.dockerignore` brings one back."""
+"""Version control, caches, environments and secrets. A `!` line of `.dockerignore` includes them."""
 
 
-class Ignored:
-    """The rules of one folder, in Docker's language: the last rule that matches decides.
+class IgnoreRules:
+    """The ignore rules of a folder, in Docker's syntax: the last matching rule decides.
 
     Args:
-        folder: Where `.dockerignore` is looked for.
+        folder: The folder of `.dockerignore`.
     """
 
     def __init__(self, folder: Path) -> None:
         file = folder / ".dockerignore"
         own = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
         self._rules = list(_rules([*ALWAYS, *own]))
-        self.keeps_below = any(keeps for _, keeps in self._rules)
-        """Whether a folder that is left out may have files that are not."""
+        self.includes_below = any(includes for _, includes in self._rules)
+        """Whether an ignored folder may contain files that are included."""
 
     def __call__(self, path: str) -> bool:
-        """Whether a file or folder is left out; its path is relative to the folder, with `/`."""
-        out = False
-        for pattern, keeps in self._rules:
-            # A rule for a folder is one for all in it.
+        """Whether a file or folder is ignored. The path is relative to the folder, with `/`."""
+        ignored = False
+        for pattern, includes in self._rules:
+            # Patterns of folders match everything in them.
             if pattern.match(path):
-                out = not keeps
-        return out
+                ignored = not includes
+        return ignored
 
 
 def _rules(lines: Iterable[str]) -> Iterable[tuple[re.Pattern[str], bool]]:
@@ -58,31 +58,31 @@ def _rules(lines: Iterable[str]) -> Iterable[tuple[re.Pattern[str], bool]]:
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        keeps = text.startswith("!")
-        text = text[keeps:].strip().strip("/")
+        includes = text.startswith("!")
+        text = text[includes:].strip().strip("/")
         text = text.removeprefix("./")
         if text and text != ".":
-            yield re.compile(_pattern(text) + r"(?:/.*)?\Z", re.DOTALL), keeps
+            yield re.compile(_pattern(text) + r"(?:/.*)?\Z", re.DOTALL), includes
 
 
 def _pattern(text: str) -> str:
-    said = ""
+    regex = ""
     position = 0
     while position < len(text):
         if text.startswith("**/", position):
-            said, position = said + r"(?:.*/)?", position + 3
+            regex, position = regex + r"(?:.*/)?", position + 3
         elif text.startswith("**", position):
-            said, position = said + r".*", position + 2
+            regex, position = regex + r".*", position + 2
         elif text[position] == "*":
-            said, position = said + r"[^/]*", position + 1
+            regex, position = regex + r"[^/]*", position + 1
         elif text[position] == "?":
-            said, position = said + r"[^/]", position + 1
+            regex, position = regex + r"[^/]", position + 1
         elif text[position] == "[" and "]" in text[position + 2 :]:
             end = text.index("]", position + 2)
             inner = text[position + 1 : end].replace("\\", r"\\")
-            said, position = said + f"[{inner}]", end + 1
+            regex, position = regex + f"[{inner}]", end + 1
         elif text[position] == "\\" and position + 1 < len(text):
-            said, position = said + re.escape(text[position + 1]), position + 2
+            regex, position = regex + re.escape(text[position + 1]), position + 2
         else:
-            said, position = said + re.escape(text[position]), position + 1
-    return said
+            regex, position = regex + re.escape(text[position]), position + 1
+    return regex

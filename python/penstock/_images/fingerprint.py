@@ -1,4 +1,4 @@
-"""Whether the files that an image was built of have changed since."""
+"""Fingerprint of the files that an image is built of, to detect changes."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from penstock.errors import StartupError
 
 __all__ = ["stamp"]
 
-_MOST = 20_000
-"""With more files than that, looking would take longer than it is worth."""
+_MAX_FILES = 20_000
+"""Limit of files; reading the state of more would take too long."""
 
 
-def stamp(path: Path, named: str = "") -> str:
-    """What the files of a folder, or beside a file, are now: their names, sizes and times, and the Penstock that runs.
+def stamp(path: Path, object_name: str = "") -> str:
+    """Fingerprint of a folder, or of a file's folder: names, sizes and times of files, and Penstock's version.
 
     Args:
-        path: What is served.
-        named: The object of it, where one was named.
+        path: The served folder or file.
+        object_name: The object of the target, if it has one.
 
     Returns:
-        Sixty-four hexadecimal digits; empty where there are too many files, or one of them cannot be looked at.
+        64 hexadecimal digits; empty if there are too many files, or the state of one cannot be read.
     """
-    whole = path.resolve()
-    folder = whole if whole.is_dir() else whole.parent
-    total = hashlib.sha256(f"{penstock.__version__}\0{whole.name}\0{named}\n".encode())
+    resolved = path.resolve()
+    folder = resolved if resolved.is_dir() else resolved.parent
+    total = hashlib.sha256(f"{penstock.__version__}\0{resolved.name}\0{object_name}\n".encode())
     try:
-        names = list(itertools.islice(files_of(folder), _MOST + 1))
+        names = list(itertools.islice(files_of(folder), _MAX_FILES + 1))
         for name in names:
-            about = (folder / name).stat()
-            total.update(f"{name}\0{about.st_size}\0{about.st_mtime_ns}\n".encode())
+            status = (folder / name).stat()
+            total.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\n".encode())
     except (OSError, StartupError):
         return ""
-    return total.hexdigest() if len(names) <= _MOST else ""
+    return total.hexdigest() if len(names) <= _MAX_FILES else ""

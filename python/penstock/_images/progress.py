@@ -1,4 +1,4 @@
-"""How far a build is: one line that changes on a terminal, and all that the builder says elsewhere."""
+"""Progress of a build: a progress bar on a terminal, else all output of the builder."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _WIDTH = 24
 
 
 def step_of(line: str) -> tuple[int, int, str] | None:
-    """The step that a builder's line begins: its number, how many there are, and what it does."""
-    found = _STEP.match(line)
-    return (int(found[1]), int(found[2]), found[3].strip()) if found else None
+    """The step that a line of output begins: its number, the number of steps, and its description."""
+    match = _STEP.match(line)
+    return (int(match[1]), int(match[2]), match[3].strip()) if match else None
 
 
 class Progress:
-    """Shows a build.
+    """Display of a build.
 
     Args:
-        stream: Where.
-        all_lines: Whether to show all that the builder says, even on a terminal.
+        stream: The output.
+        all_lines: Whether to print all output of the builder, even on a terminal.
     """
 
     def __init__(self, stream: TextIO, *, all_lines: bool = False) -> None:
@@ -34,26 +34,26 @@ class Progress:
         self._at = (0, 1, "")
 
     def line(self, text: str) -> None:
-        """Takes a line of the builder's."""
+        """Processes a line of the builder's output."""
         if self.shows_lines:
             print(text, file=self._stream, flush=True)
             return
-        # Builders of several stages at once name steps out of order; a bar does not go back.
+        # Parallel stages report steps out of order; the bar does not go back.
         if (step := step_of(text)) and step[0] / step[1] >= self._at[0] / self._at[1]:
             self._at = step
         self._show()
 
     def end(self) -> None:
-        """Leaves the line as it is, and goes to the next."""
+        """Ends the line of the progress bar."""
         if not self.shows_lines:
             self._stream.write("\n")
             self._stream.flush()
 
     def _show(self) -> None:
-        number, of, what = self._at
-        filled = _WIDTH * number // of
+        number, total, description = self._at
+        filled = _WIDTH * number // total
         seconds = time.monotonic() - self._began
-        text = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {number}/{of} {seconds:4.0f} s  {what}"
+        text = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {number}/{total} {seconds:4.0f} s  {description}"
         width = shutil.get_terminal_size().columns - 1
         self._stream.write(f"\r\x1b[K{text[:width]}")
         self._stream.flush()

@@ -1,4 +1,4 @@
-"""Remembers which image was built of a folder or file: `.penstock/image.json`, beside it."""
+"""Record of the last image of a folder or file, in `.penstock/image.json`."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ class Built:
     """An image that was built."""
 
     image: str
-    """Its name."""
+    """Name of the image."""
     id: str
-    """What it is, as the builder says it."""
+    """Id of the image, from the builder."""
     builder: str
-    """Which program has it."""
+    """Program that built it."""
     context: str
-    """The digest of what it was built of."""
+    """Digest of the build context."""
     http_port: int
-    """Where HTTP listens in it."""
+    """HTTP port in the image."""
     grpc_port: int | None
-    """Where gRPC listens in it; None for nowhere."""
+    """gRPC port in the image; None if gRPC is off."""
     sources: str = ""
-    """What the files were that it was built of, to tell whether they have changed; empty where nobody can."""
+    """Fingerprint of the files that it was built of; empty if there is none."""
 
 
 def write(path: Path, built: Built) -> Path:
-    """Remembers an image as that of a folder or file; gives the file that says so."""
-    file, name = _place(path)
+    """Records an image as that of a folder or file. Returns the file of the record."""
+    file, name = _record_of(path)
     images = _images(file)
     images[name] = asdict(built)
     try:
@@ -49,35 +49,37 @@ def write(path: Path, built: Built) -> Path:
 
 
 def read(path: Path) -> Built | None:
-    """The image of a folder or file; None if none was built.
+    """The last image of a folder or file; None if none was built.
 
     Raises:
-        StartupError: what was remembered cannot be read.
+        StartupError: the record cannot be read.
     """
-    file, name = _place(path)
-    found = _images(file).get(name)
-    if found is None:
+    file, name = _record_of(path)
+    image = _images(file).get(name)
+    if image is None:
         return None
     try:
-        return Built(**found)
+        return Built(**image)
     except TypeError:
         raise StartupError(f"{file} is not as penstock build writes it; build the image again") from None
 
 
-def _place(path: Path) -> tuple[Path, str]:
-    whole = path.resolve()
+def _record_of(path: Path) -> tuple[Path, str]:
+    resolved = path.resolve()
     return (
-        (whole / ".penstock/image.json", ".") if whole.is_dir() else (whole.parent / ".penstock/image.json", whole.name)
+        (resolved / ".penstock/image.json", ".")
+        if resolved.is_dir()
+        else (resolved.parent / ".penstock/image.json", resolved.name)
     )
 
 
 def _images(file: Path) -> dict[str, dict[str, Any]]:
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        images = json.loads(file.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError):
         raise StartupError(f"{file} cannot be read; remove it, and build the image again") from None
-    if not isinstance(found, dict) or not all(isinstance(one, dict) for one in found.values()):
+    if not isinstance(images, dict) or not all(isinstance(image, dict) for image in images.values()):
         raise StartupError(f"{file} is not as penstock build writes it; remove it, and build the image again")
-    return found
+    return images

@@ -1,4 +1,4 @@
-"""Reads a file of requirements as pip does, down to plain lines."""
+"""Requirements files, read as pip does."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ from penstock.errors import StartupError
 
 __all__ = ["read_requirements"]
 
-_DEEPEST = 10
+_MAX_DEPTH = 10
 
 
 def read_requirements(file: Path, depth: int = 0) -> tuple[str, ...]:
-    """The requirements of a file, one text each; files that it names with `-r` are read in its place.
+    """The requirements of a file, one text each. Files that it includes with `-r` are read too.
 
     Raises:
-        StartupError: it cannot be read, or files name each other in a circle.
+        StartupError: a file cannot be read, or files include each other in a circle.
     """
-    if depth > _DEEPEST:
+    if depth > _MAX_DEPTH:
         raise StartupError(f"{file}: files of requirements name each other in a circle")
     try:
-        # Windows editors begin files with a mark.
+        # Windows editors begin files with a byte order mark.
         text = file.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no UTF-8"
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise StartupError(f"the requirements {file} cannot be read: {why}") from None
-    found: list[str] = []
-    for whole in re.sub(r"\s*\\\r?\n\s*", " ", text).splitlines():
-        # A `#` within an address is part of it.
-        line = re.sub(r"(^|\s)#.*$", "", whole).strip()
-        named = re.fullmatch(r"(?:-r|--requirement)[ =]*(\S+)", line)
-        if named:
-            found += read_requirements(file.parent / named[1], depth + 1)
+    requirements: list[str] = []
+    for text_line in re.sub(r"\s*\\\r?\n\s*", " ", text).splitlines():
+        # A `#` within a URL is part of it.
+        line = re.sub(r"(^|\s)#.*$", "", text_line).strip()
+        included = re.fullmatch(r"(?:-r|--requirement)[ =]*(\S+)", line)
+        if included:
+            requirements += read_requirements(file.parent / included[1], depth + 1)
         elif line:
-            found.append(line)
-    return tuple(found)
+            requirements.append(line)
+    return tuple(requirements)

@@ -1,8 +1,8 @@
-"""Imports a folder's code anew each time, beside any other copy of it that still runs.
+"""Repeated imports of a folder's code, independent of earlier imports of it that still run.
 
-Each import gets a package of its own, so that nothing is shared between two versions of a model, or
-between a model and its next form. Bytecode is neither read nor written: it is known by the second in
-which a file changed, and two changes may fall into one.
+Each import gets its own package, so that versions of a model, and the forms before and after a reload, share no
+modules. Bytecode is neither read nor written: it identifies a source by its modification time in seconds, in which
+a file may change twice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from types import CodeType, ModuleType
 
-__all__ = ["FreshLoader", "forget", "freshly", "import_folder"]
+__all__ = ["SourceLoader", "forget", "from_source", "import_folder"]
 
 _PREFIX = "_penstock_repository_"
 _serial = itertools.count(1)
@@ -26,8 +26,8 @@ _serial = itertools.count(1)
 def import_folder(folder: str, module: str) -> ModuleType:
     """Imports `module` of `folder` as part of a new package.
 
-    Its siblings can be imported relatively (`from . import helper`), then and later; or by their bare
-    names (`import helper`) while it is imported. Both are this import's own.
+    The module can import its siblings relatively (`from . import helper`) at any time, or by their bare names
+    (`import helper`) while it is imported. Both belong to this import alone.
     """
     package = f"{_PREFIX}{next(_serial)}"
     home = ModuleType(package)
@@ -35,7 +35,7 @@ def import_folder(folder: str, module: str) -> ModuleType:
     sys.modules[package] = home
     if _finder not in sys.meta_path:
         sys.meta_path.insert(0, _finder)
-    # Listings of folders are kept by the second too.
+    # The import system caches listings of folders, also by the second.
     importlib.invalidate_caches()
     try:
         with _finder.within(folder):
@@ -46,15 +46,15 @@ def import_folder(folder: str, module: str) -> ModuleType:
 
 
 def forget(module: str) -> None:
-    """Takes an import, and all that belongs to it, out of the table of modules."""
+    """Removes the package of an import from `sys.modules`."""
     package = module.partition(".")[0]
     for name in [*sys.modules]:
         if name == package or name.startswith(f"{package}."):
             sys.modules.pop(name, None)
 
 
-class FreshLoader(SourceFileLoader):
-    """Compiles what the file holds now."""
+class SourceLoader(SourceFileLoader):
+    """Compiles the source file, and ignores bytecode."""
 
     def get_code(self, fullname: str) -> CodeType | None:
         path = self.get_filename(fullname)
@@ -62,46 +62,46 @@ class FreshLoader(SourceFileLoader):
         return code
 
 
-class _Within:
-    """While a thread is in it, bare names are looked for in a folder first; and are nobody else's afterwards."""
+class _Search:
+    """Import context of one thread: finds bare names in a folder first, and removes them from `sys.modules` at exit."""
 
-    def __init__(self, here: threading.local, folder: str) -> None:
-        self._here, self._folder = here, folder
+    def __init__(self, thread_state: threading.local, folder: str) -> None:
+        self._thread_state, self._folder = thread_state, folder
 
     def __enter__(self) -> None:
-        self._here.folder, self._here.names = self._folder, []
+        self._thread_state.folder, self._thread_state.names = self._folder, []
 
     def __exit__(self, *_: object) -> None:
-        for name in self._here.names:
+        for name in self._thread_state.names:
             sys.modules.pop(name, None)
-        self._here.folder = None
+        self._thread_state.folder = None
 
 
 class _Finder(MetaPathFinder):
     def __init__(self) -> None:
-        self._here = threading.local()
+        self._thread_state = threading.local()
 
-    def within(self, folder: str) -> _Within:
-        return _Within(self._here, folder)
+    def within(self, folder: str) -> _Search:
+        return _Search(self._thread_state, folder)
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         if fullname.startswith(_PREFIX):
-            return freshly(PathFinder.find_spec(fullname, path))
-        folder: str | None = getattr(self._here, "folder", None)
-        if folder is None or not (path is None or all(_is_under(one, folder) for one in path)):
+            return from_source(PathFinder.find_spec(fullname, path))
+        folder: str | None = getattr(self._thread_state, "folder", None)
+        if folder is None or not (path is None or all(_is_under(entry, folder) for entry in path)):
             return None
-        spec = freshly(PathFinder.find_spec(fullname, [folder] if path is None else path))
+        spec = from_source(PathFinder.find_spec(fullname, [folder] if path is None else path))
         if spec is not None:
-            self._here.names.append(fullname)
+            self._thread_state.names.append(fullname)
         return spec
 
 
-def freshly(spec: ModuleSpec | None) -> ModuleSpec | None:
-    """The same module, compiled from what its file holds now."""
+def from_source(spec: ModuleSpec | None) -> ModuleSpec | None:
+    """The module spec, with a loader that ignores bytecode."""
     if spec is not None and type(spec.loader) is SourceFileLoader:
-        spec.loader = FreshLoader(spec.loader.name, spec.loader.path)
+        spec.loader = SourceLoader(spec.loader.name, spec.loader.path)
         spec.cached = None
     return spec
 

@@ -1,1 +1,1 @@
-"""Code that is loaded anew while it is served: the files, who looks at them, and how a signal finds the server."""
+"""Reload of served code: its files, the thread that watches them, and the pid file for signals."""

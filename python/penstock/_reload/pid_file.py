@@ -1,4 +1,4 @@
-"""A file that says which process serves. The server holds a lock on it, so one that was left over is known as such."""
+"""Pid file of a server. The server holds a lock on it, so a stale file can be recognised."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from pathlib import Path
 from penstock._runtime import forks
 from penstock.errors import StartupError
 
-__all__ = ["ask_process", "held", "process_of"]
+__all__ = ["held", "process_of", "request_reload"]
 
 _NUMBER = re.compile(rb"\s*\d*\s*")
-_EXPECTED = "a path where nothing is, an empty file, or one that a server has left"
+_EXPECTED = "a new path, an empty file, or a pid file that is not in use"
 
 
 @contextmanager
 def held(path: str | None) -> Iterator[None]:
-    """Keeps the file while this process serves; without a path, does nothing.
+    """Holds the file while this process serves; does nothing without a path.
 
     Raises:
-        StartupError: it cannot be written, is no pid file, or a server that runs holds it.
+        StartupError: the file cannot be written, is not a pid file, or another server holds it.
     """
     if path is None:
         yield
@@ -38,9 +38,9 @@ def held(path: str | None) -> Iterator[None]:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise StartupError(f"pid_file: {path} belongs to a server that runs; give each its own") from None
+            raise StartupError(f"pid_file: {path} is held by a running server; each server needs its own") from None
         if not _NUMBER.fullmatch(os.pread(file, 64, 0)):
-            raise StartupError(f"pid_file: {path} holds something else than a process number, expected {_EXPECTED}")
+            raise StartupError(f"pid_file: {path} does not contain a process number, expected {_EXPECTED}")
         own = f"{os.getpid()}\n".encode()
         os.ftruncate(file, 0)
         os.pwrite(file, own, 0)
@@ -48,7 +48,7 @@ def held(path: str | None) -> Iterator[None]:
         try:
             yield
         finally:
-            # Before the lock is gone, so that it is not the next server's.
+            # Before the lock is released: afterwards the file may be the next server's.
             _remove(path, file, own)
             forks.let_children_keep(file)
     finally:
@@ -56,7 +56,7 @@ def held(path: str | None) -> Iterator[None]:
 
 
 def _open(path: str) -> int:
-    """The file, made if there is none. What is no plain file is refused unopened: to open a device may act on it."""
+    """Opens or creates the file. Other kinds of files are refused unopened: opening a device may act on it."""
     try:
         kind = _kind(os.lstat(path).st_mode) if os.path.lexists(path) else None
         if kind is None:
@@ -67,27 +67,28 @@ def _open(path: str) -> int:
 
 
 def _kind(mode: int) -> str | None:
-    """The kind of a file that is no plain one."""
+    """The kind of a file; None for a regular file."""
     kinds = ((stat.S_ISLNK, "a symbolic link"), (stat.S_ISDIR, "a directory"))
-    return None if stat.S_ISREG(mode) else next((name for is_one, name in kinds if is_one(mode)), "a device or socket")
+    return (
+        None if stat.S_ISREG(mode) else next((name for is_kind, name in kinds if is_kind(mode)), "a device or socket")
+    )
 
 
 def _remove(path: str, file: int, own: bytes) -> None:
-    """Removes the file, unless somebody has put another one in its place or written to it."""
+    """Removes the file, unless it has been replaced or changed."""
     try:
-        found, held_one = os.lstat(path), os.fstat(file)
-        if os.path.samestat(found, held_one) and os.pread(file, 64, 0) == own:
+        if os.path.samestat(os.lstat(path), os.fstat(file)) and os.pread(file, 64, 0) == own:
             os.unlink(path)
     except OSError:
-        # It is gone already, or its folder takes no change: the lock tells that nobody holds it.
+        # Already removed, or in a read-only folder: without the lock, the file counts as stale.
         pass
 
 
 def process_of(path: str) -> int:
-    """The process that holds the file.
+    """The number of the process that holds the file.
 
     Raises:
-        StartupError: there is none.
+        StartupError: no process holds it.
     """
     import fcntl
 
@@ -98,7 +99,7 @@ def process_of(path: str) -> int:
             except OSError:
                 text = file.read(32).strip()
             else:
-                raise StartupError(f"no server holds {path}: it was left over by one that was killed")
+                raise StartupError(f"no server holds {path}: its server was killed")
     except FileNotFoundError:
         raise StartupError(
             f"there is no pid file {path}; is the server running, and was it given this pid_file?"
@@ -106,21 +107,21 @@ def process_of(path: str) -> int:
     except OSError as error:
         raise StartupError(f"the pid file {path} cannot be read: {error.strerror}") from None
     if not text.isdecimal():
-        raise StartupError(f"the pid file {path} holds no process number")
+        raise StartupError(f"the pid file {path} does not contain a process number")
     return int(text)
 
 
-def ask_process(number: int) -> None:
-    """Asks a server to load its code anew.
+def request_reload(number: int) -> None:
+    """Sends SIGHUP to a server, which reloads its code.
 
     Raises:
-        StartupError: there is no such process, it is another user's, or it is none that would understand.
+        StartupError: there is no such process, it belongs to another user, or does not handle SIGHUP.
     """
     try:
         os.kill(number, 0)
-        if not _listens(number):
-            # The signal would end it.
-            raise StartupError(f"process {number} is no `penstock serve`: it does not catch SIGHUP")
+        if not _handles_sighup(number):
+            # Without a handler, the signal would end the process.
+            raise StartupError(f"process {number} is not a running `penstock serve` (SIGHUP is not handled)")
         os.kill(number, signal.SIGHUP)
     except ProcessLookupError:
         raise StartupError(f"there is no process {number}") from None
@@ -128,8 +129,8 @@ def ask_process(number: int) -> None:
         raise StartupError(f"process {number} belongs to another user") from None
 
 
-def _listens(number: int) -> bool:
-    """Whether the process catches SIGHUP; where that cannot be seen, it is believed to."""
+def _handles_sighup(number: int) -> bool:
+    """Whether the process handles SIGHUP; True where that cannot be determined."""
     try:
         lines = Path(f"/proc/{number}/status").read_text(encoding="ascii", errors="replace").splitlines()
         caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))

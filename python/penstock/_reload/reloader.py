@@ -1,100 +1,103 @@
-"""Loads the served code anew, on a thread of its own: when told to, or when a file has changed."""
+"""`Reloader`: reloads the served code on a thread of its own, on request or when a file changes."""
 
 from __future__ import annotations
 
 import os
-import sys
 import threading
 import time
 
 from penstock._reload.code import Code
+from penstock._runtime.console import echo
 from penstock._server.server import Server
 from penstock.errors import PenstockError
 
 __all__ = ["Reloader"]
 
-_LOOKS_EVERY = 0.25
-"""Seconds between two looks at the files."""
+_POLL_INTERVAL = 0.25
+"""Seconds between two checks of the files."""
 
-_Marks = dict[str, tuple[int, int]]
+_FileStates = dict[str, tuple[int, int]]
+"""Modification time in nanoseconds and size of each file."""
 
 
 class Reloader:
-    """Loads code anew for a server.
+    """Reloads the code of a server.
 
     Args:
-        server: It serves the models of `code`.
-        code: What to load.
-        watches: Whether to look for files that change.
+        server: The server of the models in `code`.
+        code: The code to reload.
+        watches: Whether to reload when a file changes.
     """
 
     def __init__(self, server: Server, code: Code, *, watches: bool = False) -> None:
         self._server, self._code, self._watches = server, code, watches
-        self._asked = threading.Event()
-        self._ends = threading.Event()
+        self._requested = threading.Event()
+        self._stopped = threading.Event()
         self._failed = False
-        self._marks: _Marks = {}
+        self._states: _FileStates = {}
         self._thread = threading.Thread(target=self._run, name="penstock-reload", daemon=True)
 
     def start(self) -> None:
-        """Begins with what is served now."""
-        self._marks = self._look(all_around=False)
+        """Starts from the present state of the files."""
+        self._states = self._file_states(siblings=False)
         self._thread.start()
 
-    def ask(self) -> None:
-        """Has the code loaded anew soon. Asked again before that began, it is loaded once."""
-        self._asked.set()
+    def request(self) -> None:
+        """Requests a reload. Requests before it begins are merged."""
+        self._requested.set()
 
     def stop(self) -> None:
-        """Loads nothing any more. What is being loaded is left to the server's stop."""
-        self._ends.set()
-        self._asked.set()
+        """Prevents further reloads. `Server.stop` ends one under way."""
+        self._stopped.set()
+        self._requested.set()
 
     def _run(self) -> None:
         while True:
-            asked = self._asked.wait(_LOOKS_EVERY if self._watches else None)
-            if self._ends.is_set():
+            requested = self._requested.wait(_POLL_INTERVAL if self._watches else None)
+            if self._stopped.is_set():
                 return
-            self._asked.clear()
-            if asked or self._has_changed():
+            self._requested.clear()
+            if requested or self._has_changed():
                 self._reload()
 
     def _reload(self) -> None:
         began = time.monotonic()
-        # Before the files are read, and whatever may be imported: what changes from now on is for the next time.
-        before = self._look(all_around=True)
+        # Before the files are read: later changes are for the next reload. With siblings, since any may be imported.
+        before = self._file_states(siblings=True)
         try:
-            names = self._server.reload(self._code.load_anew, folders=self._code.folders())
+            names = self._server.reload(self._code.reload, folders=self._code.folders())
         except PenstockError as error:
-            told = f"reload failed, what serves goes on: {error}"
+            report = f"reload failed, what serves goes on: {error}"
         except BaseException as error:
-            # This thread must outlive whatever the user's code does.
-            told = f"reload failed, what serves goes on: {type(error).__name__}: {error}"
+            # Code of the user may raise SystemExit and the like, which must not end this thread.
+            report = f"reload failed, what serves goes on: {type(error).__name__}: {error}"
         else:
-            told = f"reloaded in {time.monotonic() - began:.2f} s: {', '.join(names) or 'no model'}"
-        self._failed = told.startswith("reload failed")
-        now = self._look(all_around=self._failed)
-        # A file that came meanwhile may be what was missing; else it was imported for the first time.
+            report = f"reloaded in {time.monotonic() - began:.2f} s: {', '.join(names) or 'no model'}"
+        self._failed = report.startswith("reload failed")
+        now = self._file_states(siblings=self._failed)
+        # After a failure, a file that appeared meanwhile may be the missing one, so it counts as a change.
         known = before if self._failed else {**now, **before}
-        self._marks = {path: known[path] for path in now if path in known}
-        if not self._ends.is_set():
-            _say(told)
+        self._states = {path: known[path] for path in now if path in known}
+        if not self._stopped.is_set():
+            echo(f"penstock: {report}")
 
     def _has_changed(self) -> bool:
-        """Whether a file has changed, and the change is complete: the same at two looks."""
-        now = self._look(all_around=self._failed)
-        if now == self._marks:
+        """Whether a file has changed and is complete: in the same state at two checks."""
+        now = self._file_states(siblings=self._failed)
+        if now == self._states:
             return False
-        while not self._asked.wait(_LOOKS_EVERY / 2) and (later := self._look(all_around=self._failed)) != now:
+        while (
+            not self._requested.wait(_POLL_INTERVAL / 2) and (later := self._file_states(siblings=self._failed)) != now
+        ):
             now = later
-        return not self._ends.is_set()
+        return not self._stopped.is_set()
 
-    def _look(self, *, all_around: bool) -> _Marks:
-        """The files of the code, and those beside them: a module that is missing may appear."""
+    def _file_states(self, *, siblings: bool) -> _FileStates:
+        """States of the code's files, and with `siblings` of others in their folders: a missing module may appear."""
         files = self._code.files()
-        if all_around:
+        if siblings:
             files |= {entry.path for folder in self._code.folders() for entry in _entries(folder)}
-        return {path: mark for path in files if (mark := _mark(path))}
+        return {path: state for path in files if (state := _state(path))}
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -105,13 +108,9 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
         return []
 
 
-def _mark(path: str) -> tuple[int, int] | None:
+def _state(path: str) -> tuple[int, int] | None:
     try:
-        found = os.stat(path)
+        status = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size
-
-
-def _say(text: str) -> None:
-    print(f"penstock: {text}", file=sys.stderr, flush=True)
+    return status.st_mtime_ns, status.st_size

@@ -1,4 +1,4 @@
-"""What a started server prints: its models, its addresses, and a request to try."""
+"""Banner of a started server: its models, its addresses, and an example request."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from penstock._spec.tensor import Tensor
 
 _INLINE_ELEMENTS = 32
-"""A request with more numbers than this is no line to read; zero bytes are piped in instead."""
+"""Most numbers in an example request; a larger one pipes in zero bytes instead."""
 
 _SAMPLES: dict[str, Any] = {"BOOL": True, "BYTES": "text"}
 _VARIABLE_AXIS = 2
 _WIDEST_ROUTES = 50
-"""Characters for a model's routes in the table; all of them are in `/docs`."""
+"""Most characters of a model's routes in the table; `/docs` has all of them."""
 
 Greetings: TypeAlias = Callable[[Sequence[Any], str], Sequence[str]]
-"""What is shown to whoever has started a server with these models, and where it serves HTTP: requests to try."""
+"""Returns example requests for a server with these models and this HTTP URL."""
 
 
 def describe(server: Server, models: Sequence[Any], greetings: Greetings | None = None) -> str:
-    """The lines that a started server prints."""
+    """The banner of a started server."""
     rows: list[tuple[str, ...]] = [("MODEL", "VERSION", "INPUTS", "OUTPUTS", "BATCHING", "INSTANCES")]
-    # A name that begins with a colon is in no list: such a model answers routes for others.
+    # Models whose names begin with a colon serve routes of other models, and are not listed.
     rows += [_row(definition) for definition in server.definitions if not definition.name.startswith(":")]
     lines = ["", *_table(rows), ""]
     if server.http_address:
@@ -42,19 +42,19 @@ def describe(server: Server, models: Sequence[Any], greetings: Greetings | None 
         lines.append(f"attach  {server.attach_address}")
     for folder in server.config.repository:
         lines.append(f"repository  {folder} ({server.config.model_control})")
-    lines += [f"try   {text}" for text in _to_try(server, models, greetings)]
+    lines += [f"try   {text}" for text in _examples_of(server, models, greetings)]
     return "\n".join([_title(), *lines, ""])
 
 
-def _to_try(server: Server, models: Sequence[Any], greetings: Greetings | None) -> Sequence[str]:
-    """Shell lines that ask the server for something."""
+def _examples_of(server: Server, models: Sequence[Any], greetings: Greetings | None) -> Sequence[str]:
+    """Shell lines with example requests to the server."""
     url = server.http_url if server.http_address else ""
     if not url:
         return ()
-    if greetings and not url.startswith("unix:") and (said := greetings(models, url)):
-        return said
+    if greetings and not url.startswith("unix:") and (lines := greetings(models, url)):
+        return lines
     if not server.definitions:
-        # A repository from which nothing is loaded yet.
+        # Nothing is loaded from the repository yet.
         return [f"{_client(url)} -X POST {_base(url)}/v2/repository/index"]
     first = server.definitions[0]
     versioned = sum(other.name == first.name for other in server.definitions) > 1
@@ -67,50 +67,50 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
 
     Args:
         definition: The model.
-        url: Where it is served, as `Server.http_url` has it.
-        examples: JSON documents of the inputs that carry one; None where none could be made, and then
-            the line asks for the model's metadata instead.
-        path: The model's path, with its version where it has several.
+        url: The server's URL, as `Server.http_url` has it.
+        examples: Example documents of the inputs that carry JSON. If one is None, the line requests the model's
+            metadata instead.
+        path: The model's path, with its version if it has several.
     """
-    where, model = _client(url), _base(url) + path
+    client, model = _client(url), _base(url) + path
     if definition.routes:
-        return _to_route(definition, where, _base(url))
+        return _route_request(definition, client, _base(url))
     if definition.open and not definition.inputs:
-        return f"{where} {model}"
-    ask = f"{where} -N {model}/infer_stream" if definition.streams else f"{where} {model}/infer"
-    wanted = [tensor for tensor in definition.inputs if not tensor.optional]
-    if any(examples.get(tensor.name, "") is None for tensor in wanted):
-        return f"{where} {model}"
-    if not wanted and definition.batching is not None:
-        # Some input must say how many rows there are.
-        wanted = [tensor for tensor in definition.inputs if tensor.name not in examples][:1]
-    shapes = {tensor.name: _sample_shape(tensor, batched=definition.batching is not None) for tensor in wanted}
+        return f"{client} {model}"
+    request = f"{client} -N {model}/infer_stream" if definition.streams else f"{client} {model}/infer"
+    required = [tensor for tensor in definition.inputs if not tensor.optional]
+    if any(examples.get(tensor.name, "") is None for tensor in required):
+        return f"{client} {model}"
+    if not required and definition.batching is not None:
+        # At least one input must have the number of rows.
+        required = [tensor for tensor in definition.inputs if tensor.name not in examples][:1]
+    shapes = {tensor.name: _sample_shape(tensor, batched=definition.batching is not None) for tensor in required}
     if sum(_count(shape) for shape in shapes.values()) > _INLINE_ELEMENTS:
-        return _binary(definition, wanted, shapes, ask)
-    inputs = [_input(tensor, shapes[tensor.name], examples) for tensor in wanted]
+        return _binary(definition, required, shapes, request)
+    inputs = [_input(tensor, shapes[tensor.name], examples) for tensor in required]
     body = _json({**_parameters(definition), "inputs": inputs})
-    return f"{ask} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+    return f"{request} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
 
 
-def _to_route(definition: Definition, where: str, base: str) -> str:
-    """A line for the first route, whose named parts are left to be filled in."""
+def _route_request(definition: Definition, client: str, base: str) -> str:
+    """A request to the first route, with its placeholders."""
     method, _, path = definition.routes[0].partition(" ")
-    sent = "" if method in ("GET", "HEAD", "DELETE", "OPTIONS") else " -d '{}'"
-    asked = "-I" if method == "HEAD" else f"-X {method}"
-    return f"{where} {asked} {shlex.quote(base + path)}{sent}"
+    data = "" if method in ("GET", "HEAD", "DELETE", "OPTIONS") else " -d '{}'"
+    flag = "-I" if method == "HEAD" else f"-X {method}"
+    return f"{client} {flag} {shlex.quote(base + path)}{data}"
 
 
 def _parameters(definition: Definition) -> dict[str, Any]:
-    """A sequence of its own, where the model keeps sequences."""
+    """Parameters of a sequence with one request, for a model with sequences."""
     if definition.sequences is None:
         return {}
     return {"parameters": {"sequence_id": 1, "sequence_start": True, "sequence_end": True}}
 
 
-def _binary(definition: Definition, wanted: Sequence[Tensor], shapes: Mapping[str, list[int]], request: str) -> str:
+def _binary(definition: Definition, required: Sequence[Tensor], shapes: Mapping[str, list[int]], request: str) -> str:
     inputs, total = [], 0
-    for tensor in wanted:
-        # A text of no bytes is its length alone: four bytes, all zero.
+    for tensor in required:
+        # An empty text is its length alone: four zero bytes.
         size = _count(shapes[tensor.name]) * datatypes.ITEM_SIZES.get(tensor.datatype, 4)
         total += size
         head = {"name": tensor.name, "shape": shapes[tensor.name], "datatype": tensor.datatype}
@@ -161,9 +161,9 @@ def _json(value: Any) -> str:
 def _examples(definition: Definition, models: Iterable[Any]) -> dict[str, str | None]:
     from penstock._model.model import Model
 
-    for one in models:
-        if isinstance(one, Model) and (one.name, one.version) == (definition.name, definition.version):
-            return one.examples()
+    for model in models:
+        if isinstance(model, Model) and (model.name, model.version) == (definition.name, definition.version):
+            return model.examples()
     return {}
 
 
@@ -171,21 +171,21 @@ def _row(definition: Definition) -> tuple[str, ...]:
     return (
         definition.name,
         definition.version,
-        _taken(definition),
+        _inputs_and_routes(definition),
         _shown(definition, definition.outputs),
         _batching(definition.batching),
         str(definition.instances),
     )
 
 
-def _taken(definition: Definition) -> str:
-    """The inputs, and a model's own routes, if they are not too many."""
-    text, more = _shown(definition, definition.inputs), list(definition.routes)
-    room = len(text) + _WIDEST_ROUTES
-    # One in any case: what it is like says more than how many there are.
-    while more and (len(more) == len(definition.routes) or len(f"{text}, {more[0]}") <= room):
-        text = f"{text}, {more.pop(0)}"
-    return f"{text}, and {len(more)} more" if more else text
+def _inputs_and_routes(definition: Definition) -> str:
+    """The inputs and routes of a model; the last routes are left out if the text gets too long."""
+    text, remaining = _shown(definition, definition.inputs), list(definition.routes)
+    width = len(text) + _WIDEST_ROUTES
+    # At least one route is shown.
+    while remaining and (len(remaining) == len(definition.routes) or len(f"{text}, {remaining[0]}") <= width):
+        text = f"{text}, {remaining.pop(0)}"
+    return f"{text}, and {len(remaining)} more" if remaining else text
 
 
 def _shown(definition: Definition, tensors: Sequence[Tensor]) -> str:

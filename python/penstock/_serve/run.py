@@ -1,4 +1,4 @@
-"""Runs a server in the foreground: says what is served, waits for a signal, drains."""
+"""Runs a server in the foreground: prints the models, waits for a signal, drains."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ from penstock._server.server import Server
 if TYPE_CHECKING:
     from penstock._reload.reloader import Reloader
 
-_LOOKS_EVERY = 0.1
-"""Seconds between two looks at whether a signal came."""
+_POLL_INTERVAL = 0.1
+"""Seconds between two checks for a signal."""
 
 _AT_ONCE_GRACE = 1.0
-"""Seconds that a stop at once gives the compiled part to let go."""
+"""Seconds that the compiled extension has to end in an immediate stop."""
 
 _UNFINISHED = "requests that have not finished"
 
 
 class _SignalledError(BaseException):
-    """A signal came while models load. Not an `Exception`: nothing on its way out may swallow it."""
+    """A signal came while models load. Not an `Exception`, which code of the user might swallow."""
 
 
 class _Signals(Signals):
     """Signals of a server in the foreground. Counted, not raised, once it runs: a raise could strike anywhere.
 
     Args:
-        drain_timeout: How long the first one leaves to requests, in seconds.
-        reloads: Whether SIGHUP is one to catch.
+        drain_timeout: Seconds that requests have to finish after the first signal.
+        reloads: Whether SIGHUP is caught, and requests a reload.
     """
 
     def __init__(self, drain_timeout: float, *, reloads: bool) -> None:
@@ -48,7 +48,7 @@ class _Signals(Signals):
         self.interrupt = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        # A terminal that is closed sends SIGHUP too, and means the end.
+        # A terminal that closes sends SIGHUP too; that ends the server.
         if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
             self.reloads += 1
             return
@@ -63,20 +63,20 @@ def run(
     reloader: Reloader | None = None,
     greetings: banner.Greetings | None = None,
 ) -> list[str]:
-    """Starts the server, prints what it serves, and blocks until it has stopped.
+    """Starts the server, prints its models, and blocks until it has stopped.
 
-    The first SIGINT or SIGTERM drains, a second one stops at once. One that comes while models load
-    ends the start. Where handlers hold the interpreter beyond that, the process ends without them: its exit status is
-    0, or 3 if requests were cut off. With a reloader, SIGHUP loads the code anew.
+    The first SIGINT or SIGTERM drains, a second one stops at once. A signal while models load ends the start. If
+    handlers hold the GIL for longer, the process ends without them, with the exit status 0, or 3 if requests were
+    cut off. With a reloader, SIGHUP reloads the code.
 
     Args:
-        server: What to run.
-        models: What it was made with. Emptied, so that the code of what is replaced is not held here.
-        reloader: Loads them anew.
-        greetings: What is shown in place of the request to try, if it gives anything.
+        server: The server.
+        models: The server's models. The list is emptied, so that replaced models are not retained here.
+        reloader: Reloads the models.
+        greetings: Returns example requests for the banner; if it returns none, the banner has its own.
 
     Returns:
-        The names of what was cut off; empty when all requests finished.
+        The names of the models that were cut off; empty when all requests finished.
     """
     signals = _Signals(server.config.drain_timeout, reloads=reloader is not None)
     with signals.caught(), pid_file.held(server.config.pid_file):
@@ -94,11 +94,11 @@ def run(
         models.clear()
         try:
             while signals.count == 0:
-                if server.wait(_LOOKS_EVERY):
+                if server.wait(_POLL_INTERVAL):
                     return server.stop()
                 if signals.reloads and reloader is not None:
                     signals.reloads = 0
-                    reloader.ask()
+                    reloader.request()
         finally:
             if reloader is not None:
                 reloader.stop()
@@ -108,7 +108,7 @@ def run(
 def _drain(server: Server, signals: _Signals) -> list[str]:
     echo(f"penstock: stopping: requests have {server.config.drain_timeout:g} s to finish; signal again to stop at once")
     stop = _Stop(server, None)
-    while not stop.has_ended(_LOOKS_EVERY):
+    while not stop.has_ended(_POLL_INTERVAL):
         if signals.count > 1:
             echo("penstock: stopping at once")
             return _stop_at_once(server, stop)
@@ -118,15 +118,15 @@ def _drain(server: Server, signals: _Signals) -> list[str]:
 def _stop_at_once(server: Server, stop: _Stop) -> list[str]:
     until = time.monotonic() + _AT_ONCE_GRACE
     hastened = _Stop(server, 0.0)
-    # Whatever the second stop says, only the first one knows whether the server has let go.
-    for one in (hastened, stop):
-        if not one.has_ended(max(0.0, until - time.monotonic())):
+    # The second stop may return early; the server has stopped when the first one has.
+    for pending in (hastened, stop):
+        if not pending.has_ended(max(0.0, until - time.monotonic())):
             return [_UNFINISHED]
     return [*stop.cut(), *hastened.cut()]
 
 
 class _Stop:
-    """A stop on a thread of its own, so that this one can look for a second signal meanwhile."""
+    """A stop on a thread of its own, while the main thread waits for a second signal."""
 
     def __init__(self, server: Server, timeout: float | None) -> None:
         self._cut: list[str] = []
@@ -135,12 +135,12 @@ class _Stop:
         self._thread.start()
 
     def has_ended(self, patience: float) -> bool:
-        """Whether the stop ends within so many seconds."""
+        """Whether the stop ends within `patience` seconds."""
         self._thread.join(patience)
         return not self._thread.is_alive()
 
     def cut(self) -> list[str]:
-        """What was cut off, once the stop has ended."""
+        """The models that were cut off, once the stop has ended."""
         if self._failure is not None:
             raise self._failure
         return self._cut

@@ -19,13 +19,13 @@ __all__ = ["serve"]
 def serve(
     *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
 ) -> list[str]:
-    """Serves models until SIGINT or SIGTERM, then drains. Prints what is served and where.
+    """Serves models until SIGINT or SIGTERM, then drains. Prints the models and addresses.
 
-    Takes what `Server` takes, and raises what it and `Server.start` raise. A second signal stops at
-    once. From a thread other than the main one it leaves signals alone.
+    Takes the arguments of `Server`, and raises the errors of `Server` and `Server.start`. A second signal stops at
+    once. Signals are handled only if it is called on the main thread.
 
     Returns:
-        The names of what the drain deadline cut off; empty when all requests finished.
+        The names of the models that the drain deadline cut off; empty when all requests finished.
     """
     from penstock._serve import run
 

@@ -1,4 +1,4 @@
-"""`Signals`: those that end what serves, heeded as they come, even while a handler holds the interpreter.
+"""`Signals`: drain and stop on signals, even while a handler holds the GIL.
 
 Example:
     >>> with Server(double) as server, Signals([signal.SIGINT, signal.SIGTERM]).caught() as signals:
@@ -28,20 +28,20 @@ if TYPE_CHECKING:
 
 __all__ = ["Signals"]
 
-_DETACHED_WITHIN = 30.0
+_DETACH_TIMEOUT = 30.0
 
 
 class Signals:
-    """How many signals came that mean the end. What stops at them is for whoever asks for the count.
+    """Counter of the signals that end a server. The program stops when the count rises.
 
-    They are counted twice: here when the main thread has the interpreter, and as they come by a thread without it,
-    which begins the drain. Where Python does not come to the end of it in time, that thread ends the process: with
-    status 0, or 3 if requests were cut off.
+    Signals are counted twice: here, when the main thread has the GIL, and at once by a thread without it, which
+    begins the drain. If Python does not stop in time, that thread ends the process with the status 0, or 3 if
+    requests were cut off.
 
     Args:
-        numbers: Which signals.
-        also: More that are caught, and of which `handle` says what they mean.
-        start_timeout: Seconds that the first one leaves to a start before `heed`; None for as long as it needs.
+        numbers: The signals that end the server.
+        also: Other signals that are caught and passed to `handle`.
+        start_timeout: Seconds from the first signal until a start before `heed` is aborted; None for no limit.
     """
 
     def __init__(self, numbers: Iterable[int], *, also: Iterable[int] = (), start_timeout: float | None = None) -> None:
@@ -52,15 +52,15 @@ class Signals:
 
     @property
     def count(self) -> int:
-        """How many came."""
+        """Number of signals so far."""
         return max(self._handled, self._core.count if self._core else 0)
 
     def heed(self, served: Server | Attached | None, timeout: float | None = None) -> None:
-        """From now on the first one drains what serves, and a second one ends it, whoever holds the interpreter then.
+        """Lets the first signal drain a server, and the second one end it, even while a handler holds the GIL.
 
         Args:
-            served: A server that has started, or what `attach` gave; None for nothing any more.
-            timeout: Seconds that requests have to finish; the server's `drain_timeout` by default, 30 of `attach`.
+            served: A started server, or the result of `attach`; None for neither.
+            timeout: Seconds that requests have to finish; default: the server's `drain_timeout`, or 30 for `attach`.
         """
         if self._core is None:
             return
@@ -69,13 +69,13 @@ class Signals:
         elif isinstance(served, Attached):
             withdraw = messages.pack({"do": "withdraw"})
             self._core.set_attached_target(
-                served._connection, withdraw, _DETACHED_WITHIN if timeout is None else timeout
+                served._connection, withdraw, _DETACH_TIMEOUT if timeout is None else timeout
             )
         elif served._core is not None:
             self._core.set_server_target(served._core, served.config.drain_timeout if timeout is None else timeout)
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Counts one, on the main thread. Called otherwise than by a signal, it does what a signal does."""
+        """Counts a signal, on the main thread. A direct call has the effect of a signal."""
         del frame
         self._handled += 1
         if self._core is not None and number not in self._numbers:
@@ -83,7 +83,7 @@ class Signals:
 
     @contextmanager
     def caught(self) -> Iterator[Self]:
-        """Catches them, and gives back what was there before; in a thread other than the main one, catches none."""
+        """Catches the signals, and restores the old handlers at exit. Does nothing outside the main thread."""
         if threading.current_thread() is not threading.main_thread():
             yield self
             return
@@ -93,28 +93,28 @@ class Signals:
         wakes = signal.set_wakeup_fd(self._core.fileno(), warn_on_full_buffer=False)
         before = {number: signal.signal(number, self.handle) for number in (*self._numbers, *self._also)}
 
-        def give_back() -> None:
+        def restore() -> None:
             for number, handler in before.items():
-                # One that was not set from Python cannot be set by it.
+                # None: a handler that was not set from Python, and cannot be restored.
                 if handler is not None:
                     signal.signal(number, handler)
             with suppress(ValueError):
                 signal.set_wakeup_fd(wakes)
 
-        def let_go() -> None:
-            # A signal to a child is not one to this process, whose socket it shares. Ctrl-C comes to all processes of a
-            # terminal, and must not end what a handler computes with.
-            give_back()
+        def restore_in_child() -> None:
+            # A child shares the wake-up socket, but its signals are not signals to this process. Ctrl-C, which all
+            # processes of a terminal get, must not end a child that a handler works with.
+            restore()
             if signal.SIGINT in before:
                 signal.signal(signal.SIGINT, _do_nothing)
 
-        forks.in_child.add(let_go)
+        forks.in_child.add(restore_in_child)
         forks.watch()
         try:
             yield self
         finally:
-            forks.in_child.discard(let_go)
-            give_back()
+            forks.in_child.discard(restore_in_child)
+            restore()
             self._core.close()
 
 

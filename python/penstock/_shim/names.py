@@ -1,4 +1,4 @@
-"""Which names can be served by Penstock, and by which of its packages."""
+"""Module names that Penstock can serve, and its packages for them."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ INTEGRATIONS = {
     "modelbit": "penstock.compat.modelbit",
     "pytriton": "penstock.compat.pytriton",
 }
-"""The package that stands in for a top-level name, by that name."""
+"""Packages of Penstock, by the top-level name that they serve."""

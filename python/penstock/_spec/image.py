@@ -11,35 +11,35 @@ __all__ = ["ImageSpec"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ImageSpec:
-    """What an image of something that is served needs. The image's layers come in the order of the fields.
+    """Description of the image of a served path. The layers are in the order of the fields.
 
     Example:
         >>> ImageSpec(requirements=("scikit-learn==1.5.2",), files=((Path("app.py"), "app.py"),), serve=("app.py",))
     """
 
     base_image: str | None = None
-    """The image to start from, which has, or can install, its own Python. None for `python:VERSION-slim`."""
+    """Base image, which has Python or can install it with apt; None for `python:VERSION-slim`."""
     python_version: str | None = None
-    """`3.12`. None for the Python that builds; beside a base image, only what its Python has to be."""
+    """Python version, such as `3.12`; None for that of the building process. A base image must have this version."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Variables, in the build and in the image. Everybody who has the image can read them."""
+    """Variables, in the build and in the image. All users of the image can read them."""
     system_packages: tuple[str, ...] = ()
-    """Packages for apt."""
+    """Packages to install with apt."""
     commands_before: tuple[str, ...] = ()
-    """Shell commands, run by root before the requirements are installed, each a layer."""
+    """Shell commands of root before the requirements are installed, each a layer."""
     requirements: tuple[str, ...] = ()
-    """Lines as of a requirements file."""
+    """Lines of a requirements file."""
     commands_after: tuple[str, ...] = ()
-    """Shell commands, run by root after the requirements are installed, each a layer. The files are not there yet."""
+    """Shell commands of root after the requirements are installed and before the files are copied, each a layer."""
     files: tuple[tuple[Path, str], ...] = ()
-    """Files and folders here, each with its place in the image; one that is relative is below `/app`."""
+    """Files and folders, each with its path in the image; a relative path is below `/app`."""
     writable: tuple[str, ...] = ()
-    """Folders in the image in which the server may make files, beside its home and `/tmp`."""
+    """Folders in the image that the server can write to, besides its home and `/tmp`."""
     serve: tuple[str, ...] = ()
-    """Arguments of `penstock serve`, which runs in `/app`. Addresses are added from the ports."""
+    """Arguments of `penstock serve`, which runs in `/app`. Addresses come from the ports."""
     http_port: int = 8000
-    """Where HTTP listens."""
+    """HTTP port."""
     grpc_port: int | None = 8001
-    """Where gRPC listens; None for nowhere."""
+    """gRPC port; None if gRPC is off."""
     record: Callable[[str], None] | None = None
-    """Told the image's name when it is built, for an integration that writes it down in a file of its own."""
+    """Called with the image's name after the build, for an integration that stores it in a file."""

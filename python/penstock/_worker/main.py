@@ -1,4 +1,4 @@
-"""A process that is an instance of a model: started by a server, fed by it, and ended with it."""
+"""Main program of a child process: one instance of a model, controlled by the server that started it."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Loads what the server says, and computes until it says stop."""
+    """Loads the payload from the server, and computes batches until the server stops it."""
     from penstock import _core
     from penstock._runtime import forks
 
     forks.watch()
     worker = _core.Worker()
-    # The server decides when this ends: a signal to the whole group, Ctrl-C say, must not cut batches off. Not
-    # ignored but caught, so that what the handler starts gets its signals.
+    # The server ends this process: a signal to the process group, such as Ctrl-C, must not cut batches off. The
+    # signals are caught, not ignored: programs that the handler starts would inherit that.
     signal.signal(signal.SIGINT, _do_nothing)
     before = signal.signal(signal.SIGTERM, _do_nothing)
-    # What the handler forks must end when it is told to.
+    # Processes that the handler forks must end at SIGTERM.
     forks.in_child.add(lambda: signal.signal(signal.SIGTERM, before))
     with contextlib.suppress(Exception):
-        # A crash that Python does not see says at least where it happened.
+        # Prints the Python stack at a crash of compiled code.
         faulthandler.enable()
     with contextlib.suppress(Exception):
-        # A process that is killed loses no line that was printed.
+        # Printed lines are not lost if the process is killed.
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     sys.argv = [sys.argv[1]]
-    # What is cached is known by the second of its change, and code may be loaded anew more often.
+    # Bytecode identifies a source by its second of modification, and code may be reloaded more often.
     sys.dont_write_bytecode = True
     payload = worker.receive_payload()
     if payload is None:
         return
     try:
-        worker.serve(_loaded(payload))
+        worker.serve(_load(payload))
     except BaseException as error:
         if not worker.is_ready:
             worker.load_failed(tracebacks.summary(error), tracebacks.user_traceback(error))
@@ -53,14 +53,14 @@ def main() -> None:
         os._exit(1)
 
 
-def _loaded(payload: bytes) -> Any:
-    from penstock._worker.payload import received
+def _load(payload: bytes) -> Any:
+    from penstock._worker.payload import load_payload
 
-    return for_single_instance(received(payload), _limit_torch)
+    return for_single_instance(load_payload(payload), _limit_torch)
 
 
 def _limit_torch() -> None:
-    """Torch reads the environment when it is imported, which may have been before the limit was there."""
+    """Limits the threads of torch, if it was imported before the environment had the limit."""
     torch: Any = sys.modules.get("torch")
     threads = os.environ.get("OMP_NUM_THREADS", "")
     if torch is not None and threads.isdigit():

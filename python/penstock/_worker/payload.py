@@ -1,4 +1,4 @@
-"""Payload of a child process: reads the reference or the pickled code that the server sent."""
+"""Payload of a child process: a reference to a model, or pickled code."""
 
 from __future__ import annotations
 
@@ -16,35 +16,39 @@ if TYPE_CHECKING:
     from penstock._model.model import Model
     from penstock._spec.definition import Definition
 
-__all__ = ["received"]
+__all__ = ["load_payload"]
 
 
-def received(payload: bytes) -> Definition:
-    """What a process is told to load, in that process."""
+def load_payload(payload: bytes) -> Definition:
+    """The definition that a payload stands for. Called in the child process.
+
+    Raises:
+        StartupError: an unknown kind of payload, or a model that cannot be loaded.
+    """
     kind, content = payload[:5], payload[5:]
     if kind == BY_NAME:
-        told = json.loads(content)
-        target: Any = targets.load_object(told["path"], told["name"])
-        made = target if hasattr(target, "bare_definition") else _model_of(target)
-        definition: Definition = made.bare_definition()
+        reference = json.loads(content)
+        target: Any = targets.load_object(reference["path"], reference["name"])
+        model = target if hasattr(target, "bare_definition") else _model_of(target)
+        definition: Definition = model.bare_definition()
         return definition
     if kind == IN_FOLDER:
         from penstock._repository.native import Native
 
-        told = json.loads(content)
-        return Native().define(Path(told["folder"]), told["name"], told["version"])
+        version = json.loads(content)
+        return Native().define(Path(version["folder"]), version["name"], version["version"])
     if kind == MADE:
-        told = json.loads(content)
-        module, _, name = told["function"].partition(":")
-        bare: Definition = getattr(importlib.import_module(module), name)(**told["arguments"]).bare_definition()
-        return bare
+        call = json.loads(content)
+        module, _, name = call["function"].partition(":")
+        result: Definition = getattr(importlib.import_module(module), name)(**call["arguments"]).bare_definition()
+        return result
     if kind != BY_VALUE:
-        raise StartupError("the server sent nothing that can be loaded")
+        raise StartupError(f"unknown kind of payload {kind!r}")
     return pickling.load(content)
 
 
 def _model_of(target: Any) -> Model[..., Any]:
     from penstock._model.model import model
 
-    made: Model[..., Any] = model(target)
-    return made
+    wrapped: Model[..., Any] = model(target)
+    return wrapped

@@ -33,15 +33,15 @@ def detect(path: str | Path) -> list[Finding]:
 def load(
     path: str | Path, options: Mapping[str, Any] | None = None, *, integration: str | None = None
 ) -> list[Model[..., Any] | Pipeline]:
-    """What `penstock serve PATH` would serve of a folder or file.
+    """The models that `penstock serve PATH` serves of a folder or file.
 
     Args:
         path: The folder or file.
-        options: What the integration takes beside it.
-        integration: The integration's name; else the one that is surest to know the path.
+        options: Options of the integration.
+        integration: Name of the integration; default: the one with the highest confidence.
 
     Raises:
-        StartupError: no integration knows it, two are equally sure, or it cannot be served.
+        StartupError: no integration recognises the path, two have the same confidence, or it cannot be served.
     """
     from penstock.integrations import _detect
 
@@ -57,17 +57,17 @@ def load(
 
 
 def settings(path: str | Path, *, integration: str | None = None) -> dict[str, str]:
-    """Settings of the server that the integration of a folder or file has as its defaults, as text by name.
+    """Default settings of a folder's or file's integration, as text by name.
 
-    `penstock serve PATH` puts them behind every other source; see `defaults` of `penstock.config.load_config`.
+    In `penstock serve PATH` every other source takes precedence; see `defaults` of `penstock.config.load_config`.
 
     Args:
         path: The folder or file.
-        integration: The integration's name; else the one that is surest to know the path.
+        integration: Name of the integration; default: the one with the highest confidence.
 
     Raises:
-        StartupError: no integration knows it, two are equally sure, or what it says of them cannot be read.
-        ConfigError: the integration names a setting that there is not.
+        StartupError: no integration recognises the path, two have the same confidence, or it cannot read its settings.
+        ConfigError: an unknown setting.
     """
     from penstock._config.settings import read_texts
     from penstock.config import ServerConfig
@@ -75,8 +75,8 @@ def settings(path: str | Path, *, integration: str | None = None) -> dict[str, s
 
     where = Path(path)
     chosen = _detect.chosen(where, integration)
-    wanted: Any = None if chosen == _detect.NATIVE else getattr(_detect.module(chosen), "settings", None)
-    found = dict(wanted(where)) if wanted else {}
-    # Here, where it is known whose they are.
-    read_texts(found, f"the integration {chosen}", {one.name: one for one in fields(ServerConfig)})
-    return found
+    read: Any = None if chosen == _detect.NATIVE else getattr(_detect.module(chosen), "settings", None)
+    values = dict(read(where)) if read else {}
+    # Checked here, where errors can name the integration.
+    read_texts(values, f"the integration {chosen}", {field.name: field for field in fields(ServerConfig)})
+    return values

@@ -1,4 +1,4 @@
-"""Counts what comes from elsewhere: files, and bytes."""
+"""`Bounds`: limits of files and bytes in downloads and archives."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ __all__ = ["Bounds"]
 _MOST_FILES = 100_000
 _LEAST = 1 << 30
 _RATIO = 100
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 _ENTRY_SIZE = 1024
 
 
 class Bounds:
-    """Counts files and bytes.
+    """Counter of files and bytes with limits.
 
     Args:
-        packed: The bytes of the archive, as far as they are known. It may hold a hundred times as much and a GiB, or
-            what the environment's PENSTOCK_STORAGE_MAX_BYTES says, in PENSTOCK_STORAGE_MAX_FILES files, by default
+        packed: Known bytes of the archive. It may contain a hundred times as many and a GiB, or
+            PENSTOCK_STORAGE_MAX_BYTES of the environment, in at most PENSTOCK_STORAGE_MAX_FILES files, by default
             100,000.
-        most: The bytes by default, in the place of those.
-        what: What is counted, for messages.
+        most: Default limit of bytes, in place of that ratio.
+        what: Name of the archive for messages.
     """
 
     def __init__(self, packed: int = 0, *, most: int | None = None, what: str = "the archive") -> None:
-        said = _number("PENSTOCK_STORAGE_MAX_BYTES")
-        self._follows = said is None and most is None
-        self._most_bytes = next((one for one in (said, most) if one is not None), _LEAST)
+        max_bytes = _number("PENSTOCK_STORAGE_MAX_BYTES")
+        self._follows = max_bytes is None and most is None
+        self._most_bytes = next((one for one in (max_bytes, most) if one is not None), _LEAST)
         files = _number("PENSTOCK_STORAGE_MAX_FILES")
         self._most_files = _MOST_FILES if files is None else files
         self._bytes = self._files = 0
@@ -36,7 +36,7 @@ class Bounds:
         self.packed(packed)
 
     def packed(self, size: int) -> None:
-        """Takes note of bytes of the archive, which are more known of than before."""
+        """Adds bytes to the known size of the archive."""
         if self._follows:
             self._most_bytes += _RATIO * size
 
@@ -44,7 +44,7 @@ class Bounds:
         """Counts one entry.
 
         Raises:
-            RuntimeError: it is one too many.
+            RuntimeError: too many entries.
         """
         self._files += 1
         if self._files > self._most_files:
@@ -53,12 +53,12 @@ class Bounds:
             )
 
     def directory(self, size: int, entries: int = 0) -> None:
-        """Looks at a list of entries before it is read: its bytes, or how many it has.
+        """Checks the size in bytes of a list of entries, or their number, before it is read.
 
         Raises:
-            RuntimeError: it is too large for as many entries as there may be.
+            RuntimeError: too many entries, or too large a list.
         """
-        most = max(_PIECE, self._most_files * _ENTRY_SIZE)
+        most = max(_CHUNK, self._most_files * _ENTRY_SIZE)
         if size > most or entries > self._most_files:
             raise RuntimeError(
                 f"{self._what} has more than {self._most_files} entries, or a list of them of more than {most} bytes: "
@@ -69,7 +69,7 @@ class Bounds:
         """Counts bytes of content.
 
         Raises:
-            RuntimeError: they are too many.
+            RuntimeError: too many bytes.
         """
         self._bytes += size
         if self._bytes > self._most_bytes:
@@ -81,17 +81,17 @@ class Bounds:
         """Copies a file, and counts its bytes.
 
         Raises:
-            RuntimeError: they are too many.
+            RuntimeError: too many bytes.
         """
-        while piece := source.read(_PIECE):
-            self.content(len(piece))
-            target.write(piece)
+        while chunk := source.read(_CHUNK):
+            self.content(len(chunk))
+            target.write(chunk)
 
 
 def _number(name: str) -> int | None:
-    said = os.environ.get(name)
-    if not said:
+    text = os.environ.get(name)
+    if not text:
         return None
-    if not said.isdecimal():
-        raise RuntimeError(f"{name} is {said!r}, expected a number")
-    return int(said)
+    if not text.isdecimal():
+        raise RuntimeError(f"{name} is {text!r}, expected a number")
+    return int(text)

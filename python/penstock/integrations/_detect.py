@@ -1,4 +1,4 @@
-"""Asks the integrations about a path. They are imported for that, and not before."""
+"""Detection of the integration for a path. Integrations are imported only for detection."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NATIVE",
-    "Asked",
+    "Detection",
     "Problem",
-    "ask",
     "check_exists",
     "choice",
     "chosen",
+    "detect",
     "findings",
     "installed",
     "is_for_integrations",
@@ -36,16 +36,16 @@ __all__ = [
 _log = logging.getLogger("penstock.integrations")
 
 NATIVE = own.NAME
-"""What stands for no integration in findings and in `--integration`: a file with models of Penstock's own."""
+"""Name in findings and `--integration` for Python files with models of Penstock itself."""
 
 
 def installed() -> list[str]:
-    """The names of the integrations that this Penstock has, the native one first."""
+    """Names of the installed integrations, the native one first."""
     return [NATIVE, *(name for name, package in INTEGRATIONS.items() if importlib.util.find_spec(package) is not None)]
 
 
 def module(name: str) -> Integration:
-    """An integration's module.
+    """The module of an integration.
 
     Raises:
         StartupError: there is no such integration.
@@ -57,89 +57,90 @@ def module(name: str) -> Integration:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An integration could not look at a path. That is the integration's affair: the others are asked all the same."""
+    """Failure of an integration to inspect a path. It does not prevent detection by the others."""
 
     integration: str
     error: str
-    """What it raised."""
+    """Message of its exception."""
 
     def __str__(self) -> str:
-        return f"the integration {self.integration} could not look at it: {self.error}"
+        return f"the integration {self.integration} failed to inspect it: {self.error}"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What all integrations, and Penstock itself, say of a path: the surest first, and who could say nothing."""
+class Detection:
+    """Findings of all integrations for a path, highest confidence first, and problems."""
 
     findings: list[Finding]
     problems: list[Problem]
 
-    def tell_problems(self, path: Path) -> None:
-        """Logs them, for whoever is served by another integration."""
-        for one in self.problems:
-            _log.warning("penstock: %s: %s", path, one)
+    def log_problems(self, path: Path) -> None:
+        """Logs the problems of integrations that were not chosen."""
+        for problem in self.problems:
+            _log.warning("penstock: %s: %s", path, problem)
 
 
-def ask(path: Path) -> Asked:
-    """Asks all integrations about a path.
+def detect(path: Path) -> Detection:
+    """The findings of all integrations for a path.
 
     Raises:
         StartupError: there is no such path.
     """
     check_exists(path)
-    asked = Asked([], [])
+    detection = Detection([], [])
     for name in installed():
         try:
-            found = own.detect(path) if name == NATIVE else module(name).detect(path)
+            finding = own.detect(path) if name == NATIVE else module(name).detect(path)
         except Exception as error:
-            asked.problems.append(Problem(name, _said(error)))
+            detection.problems.append(Problem(name, _message(error)))
             continue
-        if found is not None:
-            asked.findings.append(found)
-    # Of equals, the table's order: the same answer each time.
-    asked.findings.sort(key=lambda one: -one.confidence)
-    return asked
+        if finding is not None:
+            detection.findings.append(finding)
+    # The sort is stable: equal confidence keeps the order of the table.
+    detection.findings.sort(key=lambda finding: -finding.confidence)
+    return detection
 
 
 def findings(path: Path) -> list[Finding]:
-    """What is said of a path, the surest first. Integrations that could not look at it are logged.
+    """The findings for a path, highest confidence first. Problems are logged.
 
     Raises:
         StartupError: there is no such path.
     """
-    asked = ask(path)
-    asked.tell_problems(path)
-    return asked.findings
+    detection = detect(path)
+    detection.log_problems(path)
+    return detection.findings
 
 
 def chosen(path: Path, integration: str | None = None) -> str:
-    """The integration for a path: the one that was named, or else the one that is surest.
+    """The integration for a path: `integration` if it is given, else the one with the highest confidence.
 
     Raises:
-        StartupError: there is none, two are equally sure, or there is no such path or integration.
+        StartupError: no integration recognises the path, two have the same confidence, or there is no such path or
+            integration.
     """
     if integration is not None:
         check_exists(path)
         if integration != NATIVE:
             module(integration)
         return integration
-    asked = ask(path)
-    found = choice(path, asked)
-    asked.tell_problems(path)
-    return found
+    detection = detect(path)
+    integration = choice(path, detection)
+    detection.log_problems(path)
+    return integration
 
 
-def choice(path: Path, asked: Asked) -> str:
-    """The integration that is surest of those that were asked.
+def choice(path: Path, detection: Detection) -> str:
+    """The integration with the highest confidence.
 
     Raises:
-        StartupError: there is none, or two are equally sure.
+        StartupError: there is none, or two have the same confidence.
     """
-    if not asked.findings:
-        raise StartupError("; ".join([_nobody(path), *map(str, asked.problems)]))
-    best = [one for one in asked.findings if one.confidence == asked.findings[0].confidence]
+    if not detection.findings:
+        raise StartupError("; ".join([_unknown_message(path), *map(str, detection.problems)]))
+    best = [finding for finding in detection.findings if finding.confidence == detection.findings[0].confidence]
     if len(best) > 1:
-        reasons = ", or ".join(f"{one.integration} ({one.why})" for one in best)
+        reasons = ", or ".join(f"{finding.integration} ({finding.why})" for finding in best)
         raise StartupError(
             f"{path} could be for {reasons}; choose with --integration {best[0].integration} for example"
         )
@@ -147,11 +148,10 @@ def choice(path: Path, asked: Asked) -> str:
 
 
 def is_for_integrations(target: str) -> bool:
-    """Whether a target of the command line is to be shown to the integrations, rather than imported.
+    """Whether integrations load a target of the command line, rather than an import.
 
-    Folders and files that are not Python are. A Python file is if an integration knows it and it does not import
-    Penstock: an import could find no model in it. A package that is named as a module is imported, unless an
-    integration knows it.
+    They load folders, and files that are not Python. They load a Python file that an integration recognises, unless it
+    imports Penstock. A package that is named as a module is imported, unless an integration recognises it.
     """
     path = Path(target)
     if path.is_dir():
@@ -163,45 +163,45 @@ def is_for_integrations(target: str) -> bool:
 
 
 def native(path: Path) -> Sequence[Any]:
-    """The models of a file, or of a folder's file, with models of Penstock's own."""
+    """The models of a Python file, or of a folder's `app.py`."""
     from penstock._loading import targets
 
     return targets.load(str(own.file_of(path)))
 
 
 def check_exists(path: Path) -> None:
-    """Refuses a path that is not there.
+    """Checks that a path exists.
 
     Raises:
-        StartupError: it is not.
+        StartupError: it does not.
     """
     if not path.exists():
         raise StartupError(f"there is no file or folder {path}")
 
 
 def _is_known(path: Path) -> bool:
-    asked = ask(path)
-    if not asked.findings:
-        # It will be imported, and nobody asks again.
-        asked.tell_problems(path)
-    return bool(asked.findings)
+    detection = detect(path)
+    if not detection.findings:
+        # It will be imported, so this is the last detection.
+        detection.log_problems(path)
+    return bool(detection.findings)
 
 
-def _said(error: Exception) -> str:
-    # A refusal is written to be read; of anything else, its kind says more than its text.
+def _message(error: Exception) -> str:
+    # The text of a StartupError suffices; other exceptions need their type.
     return str(error) if isinstance(error, StartupError) else f"{type(error).__name__}: {error}"
 
 
-def _nobody(path: Path) -> str:
+def _unknown_message(path: Path) -> str:
     if own.is_repository(path):
         return f"{path} is a model repository: give it as --repository {path}"
     integrations = ", ".join(name for name in installed() if name != NATIVE) or "none is installed"
     if path.is_dir():
         return (
-            f"{path} is nothing that can be served: it has no app.py with models of Penstock's, and no integration "
-            f"knows it (integrations: {integrations}); name the file in it, or an integration with --integration"
+            f"{path} cannot be served: it has no app.py with models of Penstock, and no integration "
+            f"recognises it (integrations: {integrations}); name the file in it, or an integration with --integration"
         )
     return (
-        f"no integration knows {path} (integrations: {integrations}); name one with --integration, or give a file "
+        f"no integration recognises {path} (integrations: {integrations}); name one with --integration, or give a file "
         "whose name ends in .py"
     )

@@ -1,4 +1,4 @@
-"""Folders with models of Penstock's own, beside what the integrations know: `app.py`, with `@model`s in it."""
+"""The native integration: Python files, and folders with an `app.py`, that have `@model`s."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["ENTRY", "NAME", "detect", "file_of", "imports_penstock", "is_reposit
 
 NAME = "penstock"
 ENTRY = "app.py"
-"""The file of a folder that is served where only the folder is named."""
+"""The file with the models of a folder."""
 
 
 def detect(path: Path) -> Finding | None:
-    """Whether a file, or a folder's `app.py`, imports Penstock."""
+    """The finding for a file, or a folder's `app.py`, that imports Penstock."""
     if path.is_dir():
         if imports_penstock(path / ENTRY):
             return Finding(NAME, f"its {ENTRY} imports penstock", 95)
@@ -27,10 +27,10 @@ def detect(path: Path) -> Finding | None:
 
 
 def file_of(path: Path) -> Path:
-    """The file with the models.
+    """The file with the models of a path.
 
     Raises:
-        StartupError: a folder has none.
+        StartupError: the folder has no such file.
     """
     if not path.is_dir():
         return path
@@ -40,7 +40,7 @@ def file_of(path: Path) -> Path:
 
 
 def imports_penstock(path: Path) -> bool:
-    """Whether a Python file imports Penstock, wherever in it. `penstock.compat` counts as the integration."""
+    """Whether a Python file imports Penstock anywhere. Imports of `penstock.compat` do not count."""
     if path.suffix != ".py":
         return False
     try:
@@ -61,5 +61,5 @@ def is_repository(path: Path) -> bool:
 
 def _imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
-        return [one.name for one in node.names]
+        return [alias.name for alias in node.names]
     return [node.module] if isinstance(node, ast.ImportFrom) and node.module and not node.level else []

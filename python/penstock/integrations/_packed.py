@@ -1,4 +1,4 @@
-"""Reads packed files forward, in memory that has a bound."""
+"""Readers of compressed streams and tar headers, forward only and in bounded memory."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import IO, Any, cast
 __all__ = ["HEADERS", "Counted", "Forward", "is_tar", "kind_of", "unpacked"]
 
 HEADERS = 1 << 20
-"""Bytes that the headers of one entry of a tar may have: long names, extended headers and maps of sparse files."""
+"""Limit in bytes of the headers of one tar entry: long names, extended headers and sparse maps."""
 
-_PIECE = 1 << 20
+_CHUNK = 1 << 20
 _MEMORY = 128 << 20
 _KINDS = ((b"\x1f\x8b", "gz"), (b"BZh", "bz2"), (b"\xfd7zXZ\0", "xz"))
 
 
 def kind_of(head: bytes) -> str:
-    """The compression of a file by its first bytes: "gz", "bz2", "xz", or "" for none."""
+    """Compression of a file, by its first bytes: "gz", "bz2", "xz", or "" for none."""
     return next((kind for magic, kind in _KINDS if head.startswith(magic)), "")
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether a file's first 512 bytes are a header of tar."""
+    """Whether the first 512 bytes of a file are a tar header."""
     try:
         tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
     except tarfile.HeaderError:
@@ -35,7 +35,7 @@ def is_tar(head: bytes) -> bool:
 
 
 def unpacked(source: IO[bytes], kind: str) -> IO[bytes]:
-    """The content of a compressed stream, which is read in pieces."""
+    """The decompressed stream, which is read in parts."""
     if kind == "gz":
         return cast("IO[bytes]", gzip.GzipFile(fileobj=source, mode="rb"))
     if kind == "bz2":
@@ -44,27 +44,27 @@ def unpacked(source: IO[bytes], kind: str) -> IO[bytes]:
 
 
 class Counted:
-    """A stream that tells how much of it was read.
+    """A stream that reports the bytes read.
 
     Args:
         source: The stream.
-        tell: Is called with the number of bytes, before they are used.
+        report: Called with the number of bytes of each read.
     """
 
-    def __init__(self, source: Any, tell: Callable[[int], None]) -> None:
-        self._source, self._tell = source, tell
+    def __init__(self, source: Any, report: Callable[[int], None]) -> None:
+        self._source, self._report = source, report
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
-        piece: bytes = self._source.read(size)
-        self._tell(len(piece))
-        return piece
+        data: bytes = self._source.read(size)
+        self._report(len(data))
+        return data
 
 
 class Forward:
-    """What `tarfile` reads from: it goes forward only, and its headers have a bound.
+    """Forward-only input for `tarfile`, with a limit of header sizes.
 
-    `tarfile` reads a header as a whole, however large that says it is.
+    `tarfile` itself reads headers of any announced size into memory.
     """
 
     def __init__(self, source: IO[bytes]) -> None:
@@ -72,14 +72,14 @@ class Forward:
         self._left: int | None = HEADERS
 
     def in_headers(self, are_next: bool) -> None:
-        """Says what is read next: the headers of one entry, or content."""
+        """Sets whether the next reads are headers of one entry, or content."""
         self._left = HEADERS if are_next else None
 
     def read(self, size: int = -1) -> bytes:
-        """The next bytes, as many as asked for where there are.
+        """The next `size` bytes, fewer at the end.
 
         Raises:
-            RuntimeError: headers are larger than they may be.
+            RuntimeError: headers exceed the limit.
         """
         if self._left is not None:
             if not 0 <= size <= self._left:
@@ -88,35 +88,35 @@ class Forward:
                 )
             self._left -= size
         parts = []
-        while size > 0 and (part := self._source.read(min(size, _PIECE))):
+        while size > 0 and (part := self._source.read(min(size, _CHUNK))):
             parts.append(part)
             size -= len(part)
             self._at += len(part)
         return b"".join(parts)
 
-    def seek(self, place: int) -> int:
-        """Skips up to a place.
+    def seek(self, position: int) -> int:
+        """Skips to a position ahead.
 
         Raises:
-            ReadError: it lies behind.
+            ReadError: the position is behind.
         """
-        if place < self._at:
+        if position < self._at:
             raise tarfile.ReadError("its parts are not in order")
-        while self._at < place and (part := self._source.read(min(place - self._at, _PIECE))):
+        while self._at < position and (part := self._source.read(min(position - self._at, _CHUNK))):
             self._at += len(part)
         return self._at
 
     def tell(self) -> int:
-        """The place of the next byte."""
+        """The position of the next byte."""
         return self._at
 
     def seekable(self) -> bool:
-        """As `tarfile` asks."""
+        """True: `tarfile` requires it."""
         return True
 
 
 class _Xz(io.RawIOBase):
-    """The content of an xz file. `lzma.open` takes as much memory as the file asks for."""
+    """Decompressed xz stream with limited memory, unlike `lzma.open`."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source, self._rest = source, b""
@@ -129,7 +129,7 @@ class _Xz(io.RawIOBase):
         data = b""
         while not data:
             if self._stream.eof:
-                # Streams may follow each other, with zeros between.
+                # A file may have several streams, with padding zeros between them.
                 rest = self._stream.unused_data
                 while not (rest := rest.lstrip(b"\0")):
                     if not (rest := self._source.read(io.DEFAULT_BUFFER_SIZE)):

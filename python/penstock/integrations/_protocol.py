@@ -1,22 +1,22 @@
-"""Integrations that serve folders and files made for other products.
+"""`Integration`: the protocol of modules that serve folders and files of other frameworks.
 
-An integration is a module with these functions, which `penstock serve PATH` and its sister commands call:
+An integration is a module with these functions, which `penstock serve PATH` and other commands call:
 
 | function | what it does |
 |---|---|
-| `detect(path) -> Finding or None` | says whether a folder or file is its kind, without running any of its code |
-| `load(path, options) -> list of models` | makes what is served of it; `options` are the command line's `--option` |
-| `describe(path) -> ImageSpec` | says what an image of it needs, see `penstock.images` |
-| `scaffold(folder) -> list of paths` | writes a first example for `penstock init`; gives the files that it wrote |
-| `check(path) -> list of texts` | may be missing: what is wrong with it, one sentence each; nothing if all is well |
-| `settings(path) -> mapping of texts` | may be missing: the server's settings, behind every other source |
-| `greeting(models, url) -> list of texts` | may be missing: shell lines to try, shown when the server has started |
+| `detect(path) -> Finding or None` | recognises a folder or file, without running its code |
+| `load(path, options) -> list of models` | loads the models; `options` are those of `--option` |
+| `describe(path) -> ImageSpec` | describes its image, see `penstock.images` |
+| `scaffold(folder) -> list of paths` | writes an example for `penstock init`; returns its files |
+| `check(path) -> list of texts` | optional: its problems, one sentence each |
+| `settings(path) -> mapping of texts` | optional: defaults of the server's settings |
+| `greeting(models, url) -> list of texts` | optional: shell lines with example requests, for the banner |
 
-`settings` has them by name, such as `{"http": "127.0.0.1:8080"}`, and runs none of the path's code. `greeting` gets the
-models that `load` made and where HTTP is, `http://127.0.0.1:8000` for example. What it gives is shown in place of
-Penstock's own line to try.
+`settings` returns texts by name, such as `{"http": "127.0.0.1:8080"}`, without running code of the path. `greeting`
+gets the models from `load` and the HTTP URL, for example `http://127.0.0.1:8000`. Its lines replace
+Penstock's own example request.
 
-Each `path` is a `pathlib.Path` that exists. An integration raises `StartupError` where it cannot do what it is asked.
+Each `path` is a `pathlib.Path` that exists. On failure, an integration raises `StartupError`.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ __all__ = ["Finding", "Integration"]
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An integration knows a path.
+    """Recognition of a path by an integration.
 
     Raises:
         ValueError: `confidence` is not from 1 to 100.
     """
 
     integration: str
-    """The integration's name, as `--integration` takes it."""
+    """Name of the integration, as for `--integration`."""
     why: str
-    """What was found that says so, as the end of a sentence: "it has app.py and input_schema.py"."""
+    """The reason, as the end of a sentence: "it has app.py and input_schema.py"."""
     confidence: int
-    """From 1 to 100. About 90: nothing else looks so. 60: probably. 30: possible, if no other matches."""
+    """From 1 to 100. About 90: certain. 60: probable. 30: possible, if no other integration matches."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.confidence <= 100:
@@ -55,16 +55,16 @@ class Finding:
 
 
 class Integration(Protocol):
-    """What an integration's module offers, beside `check`, `settings` and `greeting`, which may be missing."""
+    """Functions of an integration's module, besides the optional `check`, `settings` and `greeting`."""
 
     def detect(self, path: Path) -> Finding | None:
-        """Says whether it knows the path. It reads, and runs nothing of what it reads."""
+        """The finding for a path; None if it is not recognised. Runs no code of the path."""
 
     def load(self, path: Path, options: Mapping[str, Any]) -> Sequence[Model[..., Any] | Pipeline]:
-        """Makes what is served of it."""
+        """Loads the models of a path."""
 
     def describe(self, path: Path) -> ImageSpec:
-        """Says what an image of it needs."""
+        """The image description of a path."""
 
     def scaffold(self, folder: Path) -> list[Path]:
-        """Writes a first example into a folder that is empty."""
+        """Writes an example into an empty folder. Returns its files."""

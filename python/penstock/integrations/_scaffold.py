@@ -1,4 +1,4 @@
-"""First examples: files that can be served as they are, and changed from there."""
+"""Example folders for `penstock init`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from penstock.integrations import _detect
 
 __all__ = ["write"]
 
-_APP = '''"""Serves a model. Start it with `penstock serve .`, or have it loaded anew at each change with `--reload`."""
+_APP = '''"""Serves a model. Start it with `penstock serve .`, or with `--reload` to reload it at each change."""
 
 import numpy as np
 
@@ -22,18 +22,18 @@ from penstock import Batching, Tensor, model
     batching=Batching(max_size=32),
 )
 class Score:
-    """Adds up four numbers, each with its weight: put your own model here."""
+    """Weighted sum of four numbers: put your own model here."""
 
     def __init__(self):
-        # Once, before the server takes requests: load weights here.
+        # Called once, before the server takes requests: load weights here.
         self.weights = np.array([[0.1], [0.2], [0.3], [0.4]], np.float32)
 
     def __call__(self, x):
-        # As many rows as requests were joined: x has the shape [rows, 4].
+        # x has the shape [rows, 4]: the rows of several requests.
         return x @ self.weights
 '''
 
-_TEST = '''"""Tests the model as clients see it, without a socket."""
+_TEST = '''"""Tests the model with a whole server in process, without sockets."""
 
 import numpy as np
 from app import Score
@@ -43,15 +43,15 @@ from penstock.testing import Client
 
 def test_rows_are_scored():
     with Client(Score) as client:
-        answer = client.infer("Score", {"x": np.ones((2, 4), np.float32)})
-    np.testing.assert_allclose(answer["y"], [[1.0], [1.0]])
+        outputs = client.infer("Score", {"x": np.ones((2, 4), np.float32)})
+    np.testing.assert_allclose(outputs["y"], [[1.0], [1.0]])
 '''
 
 _SETTINGS = """# Settings of the server; each is also a flag of `penstock serve` and a PENSTOCK_* variable.
 [server]
 # log_level = "info"
 
-# What `penstock build . -t NAME` puts into the image, beside this folder and requirements.txt.
+# The image of `penstock build . -t NAME`, in addition to this folder and requirements.txt.
 [image]
 # system_packages = ["libgomp1"]
 """
@@ -61,19 +61,19 @@ _FILES = {
     "test_app.py": _TEST,
     "requirements.txt": "numpy\n",
     "penstock.toml": _SETTINGS,
-    ".dockerignore": "# What does not go into the image.\ntest_*.py\n",
+    ".dockerignore": "# Files that are left out of the image.\ntest_*.py\n",
 }
 
 
 def write(folder: Path, integration: str) -> list[Path]:
-    """Writes an integration's example into a folder, and gives the files.
+    """Writes an integration's example into a folder. Returns its files.
 
     Raises:
-        StartupError: something is there already, or there is no such integration.
+        StartupError: the folder is not empty, or there is no such integration.
     """
     module = None if integration == _detect.NATIVE else _detect.module(integration)
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise StartupError(f"{folder} is there already and not empty; name a new folder")
+        raise StartupError(f"{folder} is not empty; name a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return module.scaffold(folder) if module else [_write(folder / name, text) for name, text in _FILES.items()]

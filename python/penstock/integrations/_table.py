@@ -1,4 +1,4 @@
-"""The one table of integrations that serve folders and files. They are imported when a path is to be looked at."""
+"""Table of the integrations. Their modules are imported at detection."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ INTEGRATIONS = {
     "modelbit": "penstock.compat.modelbit",
     "openinference": "penstock.compat.openinference",
 }
-"""Module by the name of the integration; `penstock.integrations.Integration` is the protocol of a module."""
+"""Modules by the name of the integration; `penstock.integrations.Integration` is their protocol."""

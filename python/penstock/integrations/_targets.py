@@ -1,4 +1,4 @@
-"""Targets of the command line: Python files and modules are imported, integrations load all else."""
+"""`Loader`: loads targets of the command line, by import or with an integration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Loader", "files_below", "read_options"]
 
 _SKIPPED = {"__pycache__", "node_modules", "venv"}
 _WATCHED = {".json", ".py", ".toml", ".txt", ".yaml", ".yml"}
-_MOST_WATCHED = 10_000
+_MAX_WATCHED = 10_000
 
 
 _log = logging.getLogger("penstock.integrations")
@@ -24,29 +24,29 @@ _log = logging.getLogger("penstock.integrations")
 
 @dataclass(frozen=True, slots=True)
 class Loader:
-    """Loads targets.
+    """Loads targets. Python files and modules are imported, all others are loaded by integrations.
 
     Attributes:
-        integration: The integration that all of them are for; None has each looked at.
-        options: What the integration is told.
+        integration: The integration of all targets; None detects it for each.
+        options: Options for the integration.
     """
 
     integration: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     _chosen: dict[str, str | None] = field(default_factory=dict, init=False, repr=False)
-    """The integration of each target that was asked about: one question, one answer, one warning."""
-    _made: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
-    """Which models were made of each target last. Not the models, which may be replaced and are to go then."""
+    """Integration of each detected target, so that detection runs, and warns, once."""
+    _loaded: dict[str, list[int]] = field(default_factory=dict, init=False, repr=False)
+    """Ids of the models of each target's last load. Not the models, which must be released when they are replaced."""
 
     def integration_of(self, target: str) -> str | None:
-        """The integration that a target is for; None for what is imported as it is.
+        """The integration of a target; None for a target that is imported.
 
         Raises:
-            StartupError: no integration knows it.
+            StartupError: no integration recognises the target.
         """
         if target not in self._chosen:
-            asked = self.integration not in (None, _detect.NATIVE) or _detect.is_for_integrations(target)
-            self._chosen[target] = _detect.chosen(Path(target), self.integration) if asked else None
+            needs_integration = self.integration not in (None, _detect.NATIVE) or _detect.is_for_integrations(target)
+            self._chosen[target] = _detect.chosen(Path(target), self.integration) if needs_integration else None
         return self._chosen[target]
 
     def load(self, target: str) -> list[Any]:
@@ -54,11 +54,11 @@ class Loader:
 
         Raises:
             LoadError: its code cannot be imported.
-            StartupError: it has no model, or no integration knows it.
+            StartupError: it has no model, or no integration recognises it.
         """
         if (integration := self.integration_of(target)) is not None:
             models = list(_api.load(target, self.options, integration=integration))
-            self._made[target] = [*map(id, models)]
+            self._loaded[target] = [*map(id, models)]
             return models
         if self.options:
             name = next(iter(self.options))
@@ -66,61 +66,61 @@ class Loader:
         return targets.load(target)
 
     def settings(self, targets: Sequence[str]) -> dict[str, str]:
-        """What the integrations want the server to be like, where nobody says otherwise; of several, the first decides.
+        """Default settings of the targets' integrations; the first target with a setting takes precedence.
 
         Raises:
-            StartupError: no integration knows a target, or its settings cannot be read.
-            ConfigError: an integration names a setting that there is not, or its value is none.
+            StartupError: no integration recognises a target, or its settings cannot be read.
+            ConfigError: an unknown setting, or an invalid value.
         """
-        found: dict[str, str] = {}
+        settings: dict[str, str] = {}
         for target in targets:
             if (integration := self.integration_of(target)) is not None:
-                found = {**_api.settings(target, integration=integration), **found}
-        return found
+                settings = {**_api.settings(target, integration=integration), **settings}
+        return settings
 
     def greetings(self, models: Sequence[Any], url: str) -> list[str]:
-        """What integrations tell whoever has started the server with these models: requests to try."""
-        found: list[str] = []
-        for target, made in self._made.items():
+        """Example requests for a server with these models, from the integrations."""
+        lines: list[str] = []
+        for target, loaded in self._loaded.items():
             integration = self._chosen[target]
             greeting: Any = integration not in (None, _detect.NATIVE) and getattr(
                 _detect.module(integration), "greeting", None
             )
             try:
-                found += greeting([one for one in models if id(one) in made], url) if greeting else ()
-            except Exception:  # the server runs, and goes on
-                _log.exception("the integration %s could not greet", integration)
-        return found
+                lines += greeting([model for model in models if id(model) in loaded], url) if greeting else ()
+            except Exception:  # must not end a running server
+                _log.exception("the integration %s has no example requests", integration)
+        return lines
 
 
 def files_below(target: str) -> set[str]:
-    """The files of a folder whose change may be one of what is served; of a target that is no folder, none."""
+    """Files of a folder to watch for changes; none for a target that is not a folder."""
     folder = Path(target).resolve()
     if not folder.is_dir():
         return set()
-    found: set[str] = set()
-    waiting = [folder]
-    while waiting and len(found) < _MOST_WATCHED:
-        for entry in waiting.pop().iterdir():
+    files: set[str] = set()
+    pending = [folder]
+    while pending and len(files) < _MAX_WATCHED:
+        for entry in pending.pop().iterdir():
             if entry.name.startswith(".") or entry.name in _SKIPPED:
                 continue
             if entry.is_dir() and not entry.is_symlink():
-                waiting.append(entry)
+                pending.append(entry)
             elif entry.suffix in _WATCHED:
-                found.add(str(entry))
-    return found
+                files.add(str(entry))
+    return files
 
 
 def read_options(given: Sequence[str]) -> dict[str, str]:
-    """What `--option NAME=VALUE`, any number of times, says.
+    """The options of `--option NAME=VALUE` flags, by name.
 
     Raises:
-        StartupError: one is written otherwise.
+        StartupError: a flag without a name or value.
     """
-    found = {}
+    options = {}
     for text in given:
         name, separator, value = text.partition("=")
         if not separator or not name:
             raise StartupError(f"--option {text}: expected NAME=VALUE")
-        found[name] = value
-    return found
+        options[name] = value
+    return options

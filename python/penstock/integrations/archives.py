@@ -1,7 +1,7 @@
-"""Unpacks archives of which nothing is trusted, and gets what is downloaded into place whole or not at all.
+"""Unpacks untrusted archives, completely or not at all.
 
-Entries are written into an empty folder of ours: files first, then links, so that no file is written through one. A
-link may lead up only at its begin and only within the folder, so that it leads within it whatever else is there.
+Entries are written to an empty staging folder: files first, then links, so that no file is written through a link. A
+link may go up only at its beginning and only within the folder, so that its target is always in the folder.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from penstock.integrations._packed import HEADERS, Counted, Forward, is_tar, kin
 
 __all__ = ["Bounds", "checked", "is_archive", "staged", "unpack", "unpack_file", "unpack_layer"]
 
-_LONGEST, _LONGEST_PART = 2048, 255
-"""Bytes of a path, which leaves as much for the folder's own, and of each of its parts."""
-_SHOWN = 200
-_MOST_COMMON = 100
+_MAX_PATH, _MAX_PART = 2048, 255
+"""Limits in bytes of a path, which leaves as much for the folder's, and of its parts."""
+_MAX_SHOWN = 200
+_MAX_COMMON_HEADERS = 100
 _ENTRY = b"PK\x01\x02"
 _ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tbz2", ".tar.xz", ".txz")
 _BROKEN = (
     *(tarfile.TarError, zipfile.BadZipFile, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError),
-    # A file where there is a folder, or the other way round; a way of compressing that is not known.
+    # A file in place of a folder or the reverse, and unknown compression methods.
     *(FileExistsError, IsADirectoryError, NotADirectoryError, NotImplementedError),
-    # Numbers, names and chains of headers that the standard library's readers do not expect.
+    # Malformed numbers, names and header chains in the readers of the standard library.
     *(ValueError, OverflowError, struct.error, RecursionError),
 )
 Rename = Callable[[str], "str | None"]
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file's name is one of an archive."""
+    """Whether a file name has an extension of an archive."""
     return name.lower().endswith(_ENDINGS)
 
 
@@ -51,11 +51,11 @@ def unpack(archive: Path, folder: Path) -> None:
     """Unpacks an archive into a folder, and deletes it.
 
     Raises:
-        RuntimeError: it is no archive, leads out of the folder, or holds too much.
+        RuntimeError: not an archive, an entry outside of the folder, or too much content.
     """
     bounds = Bounds(archive.stat().st_size)
     with staged(folder) as staging:
-        with _told(), open(archive, "rb") as file:
+        with _errors(), open(archive, "rb") as file:
             head = file.read(tarfile.BLOCKSIZE)
             kind = kind_of(head)
             if not kind and not is_tar(head) and zipfile.is_zipfile(file):
@@ -63,60 +63,60 @@ def unpack(archive: Path, folder: Path) -> None:
             else:
                 file.seek(0)
                 _unpack_tar(unpacked(file, kind), staging, bounds, lambda name: name)
-        # Before what was in it gets into place, which may have its name.
+        # Before the content is moved, since an entry may have the archive's name.
         archive.unlink()
 
 
 def unpack_file(source: Any, place: Path) -> None:
-    """Unpacks a stream that is one file, packed by gzip.
+    """Decompresses a gzip stream to a file.
 
     Raises:
-        RuntimeError: it is not, or it holds too much.
+        RuntimeError: not a gzip stream, or too much content.
     """
     bounds = Bounds()
-    with _told(), open(place, "wb") as file:
+    with _errors(), open(place, "wb") as file:
         bounds.copy(unpacked(Counted(source, bounds.packed), "gz"), file)  # type: ignore[arg-type]
 
 
 def unpack_layer(source: Any, kind: str, folder: Path, bounds: Bounds, rename: Rename) -> None:
-    """Unpacks what `rename` gives a name, of the tar in a stream, over what is in a folder of ours already.
+    """Unpacks entries of a tar stream into a folder, over the files in it.
 
     Args:
         source: The stream.
-        kind: "gz", or "" where it is not compressed.
+        kind: "gz", or "" for no compression.
         folder: The folder.
-        bounds: What is counted; what the stream has counts as packed.
-        rename: Gives each entry's name another, or none.
+        bounds: Limits of the content; bytes of the stream count as packed.
+        rename: Returns the name to unpack an entry to; None leaves it out.
 
     Raises:
-        RuntimeError: it is no archive, an entry leads out of the folder, is a device, or is too much.
+        RuntimeError: not an archive, an entry that is outside of the folder or a device, or too much content.
     """
-    with _told():
+    with _errors():
         _unpack_tar(unpacked(Counted(source, bounds.packed), kind), folder, bounds, rename)  # type: ignore[arg-type]
 
 
 @contextlib.contextmanager
-def _told() -> Iterator[None]:
+def _errors() -> Iterator[None]:
     try:
         yield
     except (*_BROKEN, OSError) as error:
-        # Of bz2, what is no bz2 is an error of the system without a number.
+        # bz2 reports invalid data as an OSError without a number.
         if isinstance(error, TimeoutError) or (not isinstance(error, _BROKEN) and error.errno is not None):
             raise
         raise RuntimeError(f"Failed to unpack archive file. The file format is not valid. ({error})") from None
 
 
 def _entries(source: IO[bytes], bounds: Bounds) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
-    """The entries of a tar, of which none is kept."""
+    """The entries of a tar, which are not retained."""
     reader = Forward(source)
     with tarfile.TarFile(fileobj=reader) as archive:  # type: ignore[arg-type]
         while (entry := archive.next()) is not None:
             archive.members.clear()  # type: ignore[attr-defined]
-            # Each entry gets a copy of the headers that hold for all of them.
+            # tarfile copies the global headers into each entry.
             common = archive.pax_headers
-            if len(common) > _MOST_COMMON or sum(map(len, common.values())) > HEADERS:
+            if len(common) > _MAX_COMMON_HEADERS or sum(map(len, common.values())) > HEADERS:
                 raise RuntimeError(
-                    f"the archive has more than {_MOST_COMMON} headers that hold for all entries, or {HEADERS} bytes"
+                    f"the archive has more than {_MAX_COMMON_HEADERS} headers for all entries, or {HEADERS} bytes"
                 )
             bounds.entry()
             reader.in_headers(False)
@@ -141,18 +141,18 @@ def _unpack_tar(source: IO[bytes], folder: Path, bounds: Bounds, rename: Rename)
             _write(folder / path, content, bounds, executable=bool(entry.mode & 0o100))
             written.add(path)
         elif entry.issym():
-            # They are kept up to the end.
-            if len(entry.linkname) > _LONGEST:
-                raise RuntimeError(f"refused {name!r}: it is a link to a name of more than {_LONGEST} bytes")
+            # Links are collected until the end.
+            if len(entry.linkname) > _MAX_PATH:
+                raise RuntimeError(f"refused {name!r}: it is a link to a name of more than {_MAX_PATH} bytes")
             links.append((path, entry.linkname))
         elif entry.islnk():
             other = rename(entry.linkname)
             if other is None or checked(other) not in written:
                 raise RuntimeError(
-                    f"refused {name!r}: it is a link to {entry.linkname[:_SHOWN]!r}, which is not in the archive"
+                    f"refused {name!r}: it is a link to {entry.linkname[:_MAX_SHOWN]!r}, which is not in the archive"
                 )
-            with open(folder / checked(other), "rb") as same:
-                _write(folder / path, same, bounds, executable=bool(entry.mode & 0o100))
+            with open(folder / checked(other), "rb") as original:
+                _write(folder / path, original, bounds, executable=bool(entry.mode & 0o100))
             written.add(path)
         else:
             raise RuntimeError(f"refused {name!r}: it is neither a file, a folder nor a link")
@@ -170,7 +170,7 @@ def _unpack_zip(file: IO[bytes], folder: Path, bounds: Bounds) -> None:
                 raise RuntimeError(f"refused {entry.filename!r}: it is neither a file nor a folder")
             if entry.flag_bits & 1:
                 raise RuntimeError(f"refused {entry.filename!r}: it is encrypted")
-            # Others are unpacked by the standard library without a bound on memory.
+            # The standard library unpacks other methods without a memory limit.
             if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise RuntimeError(
                     f"refused {entry.filename!r}: it is compressed by method {entry.compress_type}, "
@@ -185,14 +185,14 @@ def _unpack_zip(file: IO[bytes], folder: Path, bounds: Bounds) -> None:
 
 
 class _Directory:
-    """The file that `zipfile` reads, which makes an object of each entry of the directory at its end."""
+    """Input for `zipfile` that checks the central directory: `zipfile` creates an object for each of its entries."""
 
     def __init__(self, file: IO[bytes], bounds: Bounds) -> None:
         self._file, self._bounds = file, bounds
         self.seek, self.tell, self.seekable = file.seek, file.tell, file.seekable
 
     def read(self, size: int = -1) -> bytes:
-        # It is read at once, and before anything of it is known.
+        # zipfile reads the directory at once, before it checks anything.
         self._bounds.directory(size)
         data = self._file.read(size)
         if data.startswith(_ENTRY):
@@ -201,14 +201,14 @@ class _Directory:
 
 
 def _make_folder(place: Path, bounds: Bounds) -> None:
-    """Makes a folder and those above it, each of which is an entry too."""
+    """Creates a folder and its parents, each of which counts as an entry."""
     missing = []
     while not place.is_dir():
         missing.append(place)
         place = place.parent
-    for one in reversed(missing):
+    for folder in reversed(missing):
         bounds.entry()
-        one.mkdir()
+        folder.mkdir()
 
 
 def _write(place: Path, content: IO[bytes], bounds: Bounds, executable: bool) -> None:
@@ -224,10 +224,12 @@ def _link(folder: Path, path: PurePosixPath, target: str, bounds: Bounds) -> Non
     while parts[up : up + 1] == [".."]:
         up += 1
     if target.startswith("/") or "\0" in target or ".." in parts[up:] or up > len(path.parts) - 1:
-        raise RuntimeError(f"refused {str(path)!r}: it is a link to {target[:_SHOWN]!r}, which leads out of the folder")
+        raise RuntimeError(
+            f"refused {str(path)!r}: it is a link to {target[:_MAX_SHOWN]!r}, which leads out of the folder"
+        )
     place = folder / path
     _make_folder(place.parent, bounds)
-    # What leads through a link would not be where its name says.
+    # A path through a link would be in another folder.
     if place.parent.resolve() != folder.resolve() / path.parent:
         raise RuntimeError(f"refused {str(path)!r}: it lies behind a link")
     if place.is_symlink() or place.is_file():
@@ -237,7 +239,7 @@ def _link(folder: Path, path: PurePosixPath, target: str, bounds: Bounds) -> Non
 
 @contextlib.contextmanager
 def staged(folder: Path) -> Iterator[Path]:
-    """A new folder within `folder`, whose content moves there at a good end."""
+    """A staging folder within `folder`. Its content is moved to `folder` on success."""
     staging = Path(tempfile.mkdtemp(prefix=".getting-", dir=folder))
     try:
         yield staging
@@ -247,18 +249,18 @@ def staged(folder: Path) -> Iterator[Path]:
 
 
 def checked(name: str) -> PurePosixPath:
-    """A path as a source has it, if it leads nowhere but down.
+    """The path of an entry's name.
 
     Raises:
-        RuntimeError: it is absolute, or leads up.
+        RuntimeError: the path is absolute, too long, or goes up.
     """
     path = PurePosixPath(name)
     if path.is_absolute() or ".." in path.parts or "\0" in name or not path.parts:
-        raise RuntimeError(f"refused {name[:_SHOWN]!r}: it leads out of the folder")
-    if len(os.fsencode(name)) > _LONGEST or any(len(os.fsencode(part)) > _LONGEST_PART for part in path.parts):
+        raise RuntimeError(f"refused {name[:_MAX_SHOWN]!r}: it leads out of the folder")
+    if len(os.fsencode(name)) > _MAX_PATH or any(len(os.fsencode(part)) > _MAX_PART for part in path.parts):
         raise RuntimeError(
-            f"refused a name that begins with {name[:_SHOWN]!r}: it is longer than {_LONGEST} bytes, "
-            f"or a part of it longer than {_LONGEST_PART}"
+            f"refused a name that begins with {name[:_MAX_SHOWN]!r}: it is longer than {_MAX_PATH} bytes, "
+            f"or a part of it longer than {_MAX_PART}"
         )
     return path
 
@@ -267,7 +269,7 @@ def _move(source: Path, target: Path) -> None:
     for entry in list(os.scandir(source)):
         place = target / entry.name
         if entry.is_dir(follow_symlinks=False):
-            # A link of an earlier download may lead anywhere.
+            # A link of an earlier download may point anywhere.
             if place.is_symlink() or (place.exists() and not place.is_dir()):
                 place.unlink()
             place.mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""Asks web servers for files: which redirects are followed, with which headers, and how much is taken."""
+"""Downloads over HTTP: bounded redirects, headers for one origin, and a limit of size."""
 
 from __future__ import annotations
 
@@ -17,66 +17,66 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Redirects(urllib.request.HTTPRedirectHandler):
-    """Follows ten redirects at most, to http and https only, and never from https to http.
+    """Redirect handler: follows at most ten redirects, to http and https only, and never from https to http.
 
-    No header of the request goes to another scheme, host or port.
+    Headers of the request are not sent to another scheme, host or port.
     """
 
     max_redirections = 10
 
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:  # noqa: PLR0917 - the base's
-        """The request to make instead.
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:  # noqa: PLR0917 - signature of the base
+        """The request for a redirect.
 
         Raises:
-            URLError: it is one that is not followed.
+            URLError: the redirect is not followed.
         """
-        again = super().redirect_request(req, fp, code, msg, headers, newurl)
-        if again is None:
+        redirected = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if redirected is None:
             return None
         try:
-            before, after = _origin(req.full_url), _origin(again.full_url)
+            before, after = _origin(req.full_url), _origin(redirected.full_url)
         except ValueError as error:
-            raise urllib.error.URLError(f"a redirect to what is no address: {error}") from None
+            raise urllib.error.URLError(f"a redirect to an invalid address: {error}") from None
         if after[0] not in _PORTS or (before[0] == "https" and after[0] != "https"):
             raise urllib.error.URLError(f"a redirect from {before[0]} to {after[0]} is not followed")
         if after != before:
-            again.headers.clear()
-        return again
+            redirected.headers.clear()
+        return redirected
 
 
 def opened(request: urllib.request.Request | str, timeout: float | None, *handlers: Any) -> Any:
-    """Sends a request to a web server, whose address is checked already; its answer, to be read and closed.
+    """Sends a request to a web server, whose address the caller has checked. Returns the response, to be closed.
 
     Raises:
-        OSError: there is no answer, or one of status 400 or more: an `HTTPError`.
+        OSError: no response; or `HTTPError` for a status of 400 or more.
     """
     opener = urllib.request.build_opener(Redirects, *handlers)
     return opener.open(request) if timeout is None else opener.open(request, timeout=timeout)
 
 
-def saved(answer: Any, place: Path, bounds: Bounds) -> None:
-    """Writes an answer's body into a file, of which nothing is left where that fails.
+def saved(response: Any, place: Path, bounds: Bounds) -> None:
+    """Writes the body of a response to a file. On failure the file is removed.
 
     Raises:
-        RuntimeError: it is too large, or ends early.
+        RuntimeError: the body is too large, or ends early.
     """
     try:
         with open(place, "wb") as file:
-            bounds.copy(answer, file)
-        check_whole(answer)
+            bounds.copy(response, file)
+        check_whole(response)
     except BaseException:
         place.unlink(missing_ok=True)
         raise
 
 
-def check_whole(answer: IO[bytes]) -> None:
-    """Looks whether an answer came to its end.
+def check_whole(response: IO[bytes]) -> None:
+    """Checks that a response is complete.
 
     Raises:
-        RuntimeError: it has fewer bytes than it said that it has.
+        RuntimeError: it has fewer bytes than announced.
     """
-    if missing := getattr(answer, "length", None):
-        raise RuntimeError(f"the answer ended {missing} bytes early")
+    if missing := getattr(response, "length", None):
+        raise RuntimeError(f"the response ended {missing} bytes early")
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

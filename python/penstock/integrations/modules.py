@@ -1,4 +1,4 @@
-"""Modules of an app under a name of their own, so that apps in one process do not see each other's."""
+"""`IsolatedModules`: modules of one app, hidden from other apps in the same process."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 from typing import Any
 
-__all__ = ["OwnModules"]
+__all__ = ["IsolatedModules"]
 
 
-class OwnModules:
-    """Imports modules of an app, which only the app sees.
+class IsolatedModules:
+    """Imports modules of an app that only the app can import.
 
-    Two apps in one process may each have an `app.py` and a `helpers.py`. `import helpers` in a module of the app gives
-    the app's own one, at whatever time it runs; what the app's folders do not have is imported as always. `sys.path`
-    is left alone, and in `sys.modules` the app's modules have names of their own. Only `import` statements know of
-    them: `importlib.import_module("helpers")` does not, `find` does.
+    Two apps in one process may each have an `app.py` and a `helpers.py`. `import helpers` in a module of the app
+    imports the app's file, at any time. Modules that the app's folders lack are imported as usual. `sys.path` does not
+    change, and `sys.modules` has the app's modules under private names. This affects `import` statements and `find`,
+    but not `importlib.import_module("helpers")`.
 
     Args:
-        name: What the modules' names begin with, so that tracebacks tell apps apart; any text.
-        folders: Where modules are looked for, in this order.
-        given: Modules that the app gets under these names, whatever is installed.
+        name: Prefix of the modules' private names, to identify the app in tracebacks; any text.
+        folders: Folders of modules, in search order.
+        given: Modules that the app imports under these names, in place of installed ones.
 
     Example:
-        >>> modules = OwnModules("first", [folder])
+        >>> modules = IsolatedModules("first", [folder])
         >>> modules.load(folder / "app.py").handler
     """
 
     def __init__(
         self, name: str, folders: Sequence[str | Path], given: Mapping[str, types.ModuleType] | None = None
     ) -> None:
-        plain = "".join(one if one.isalnum() else "_" for one in name)
+        plain = "".join(character if character.isalnum() else "_" for character in name)
         self.name = f"_own{next(_COUNT)}_{plain}"
-        """The package that they are in."""
-        self._folders = [str(one) for one in folders]
+        """The private package of the modules."""
+        self._folders = [str(folder) for folder in folders]
         self._given = dict(given or {})
         self._known: dict[str, bool] = {}
         self._builtins = {**vars(builtins), "__import__": self._import}
@@ -55,10 +55,10 @@ class OwnModules:
         sys.modules[self.name] = package
 
     def load(self, path: str | Path) -> types.ModuleType:
-        """Imports a file as the module that it is named after, wherever it lies.
+        """Imports a file in any folder, as a module with the name of the file.
 
         Raises:
-            ImportError: it is no module's file; or whatever its code raises.
+            ImportError: not a Python file; or any exception of its code.
         """
         path = Path(path)
         name = f"{self.name}.{path.stem}"
@@ -66,8 +66,8 @@ class OwnModules:
             return known
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
-            raise ImportError(f"{path} is no module's file")
-        self._prepared(spec)
+            raise ImportError(f"{path} is not a file of a Python module")
+        self._isolate(spec)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
@@ -78,28 +78,28 @@ class OwnModules:
         return module
 
     def find(self, name: str) -> types.ModuleType:
-        """The module that `import` gives the app under a name, such as `helpers` or `package.module`.
+        """The module that the app imports under a name, such as `helpers` or `package.module`.
 
         Raises:
-            ImportError: there is none; or whatever its code raises.
+            ImportError: there is no such module; or any exception of its code.
         """
-        found: types.ModuleType = self._import(name, fromlist=("__name__",))
-        return found
+        module: types.ModuleType = self._import(name, fromlist=("__name__",))
+        return module
 
     def forget(self) -> None:
-        """Lets go of the modules: another import runs their code again. What is in use goes on."""
+        """Removes the modules from `sys.modules`: another import runs their code again. References stay valid."""
         _APPS.pop(self.name, None)
-        for name in [one for one in sys.modules if one == self.name or one.startswith(f"{self.name}.")]:
+        for name in [name for name in sys.modules if name == self.name or name.startswith(f"{self.name}.")]:
             del sys.modules[name]
 
-    def _prepared(self, spec: ModuleSpec) -> ModuleSpec:
-        """Has a module that is about to be run import as the app does."""
+    def _isolate(self, spec: ModuleSpec) -> ModuleSpec:
+        """Lets a module use the app's import when it is executed."""
         loader: Any = spec.loader
         if loader is not None and hasattr(loader, "exec_module"):
             run = loader.exec_module
 
             def exec_module(module: types.ModuleType) -> None:
-                # Before the code runs: its functions keep what is here then.
+                # Before execution: functions take the builtins from their creation.
                 vars(module).setdefault("__builtins__", self._builtins)
                 run(module)
 
@@ -109,12 +109,12 @@ class OwnModules:
     def _import(
         self,
         name: str,
-        globals: Mapping[str, Any] | None = None,  # noqa: A002 - as Python calls them
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - the names of `__import__`
         locals: Mapping[str, Any] | None = None,  # noqa: A002
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        """What `import` does in the app's modules."""
+        """`__import__` for the app's modules."""
         top, _, below = name.partition(".")
         given = None if level else self._given.get(top)
         if given is not None and not below:
@@ -129,17 +129,17 @@ class OwnModules:
         return sys.modules[home]
 
     def _has(self, top: str) -> bool:
-        """Whether a name is a module of the app's: as Python has it, a mere folder gives way to what is installed."""
+        """Whether a name is a module of the app. As in Python, an installed module precedes a namespace package."""
         known = self._known.get(top)
         if known is None:
-            found = PathFinder.find_spec(f"{self.name}.{top}", self._folders)
-            known = found is not None and (found.origin is not None or not _is_installed(top))
+            spec = PathFinder.find_spec(f"{self.name}.{top}", self._folders)
+            known = spec is not None and (spec.origin is not None or not _is_installed(top))
             self._known[top] = known
         return known
 
 
 class _Finder(MetaPathFinder):
-    """Finds the modules of all apps."""
+    """Import hook for the modules of all apps."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: types.ModuleType | None = None
@@ -148,13 +148,13 @@ class _Finder(MetaPathFinder):
         if app is None:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
-        return None if spec is None else app._prepared(spec)
+        return None if spec is None else app._isolate(spec)
 
 
 def _is_installed(top: str) -> bool:
     return top in sys.modules or PathFinder.find_spec(top) is not None
 
 
-_APPS: dict[str, OwnModules] = {}
+_APPS: dict[str, IsolatedModules] = {}
 _COUNT = itertools.count(1)
 _FINDER = _Finder()

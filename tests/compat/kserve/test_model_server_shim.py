@@ -66,4 +66,4 @@ def test_a_script_that_was_written_for_kserve_runs_unchanged(tmp_path: Path, wor
         assert (answer.status, answer.json()["outputs"][0]["data"]) == (200, [3, 6])
         running.signal(signal.SIGTERM)
         assert running.status() == 0
-    assert "kserve is penstock.compat.kserve in what runs now" in running.text
+    assert "kserve is served by penstock.compat.kserve in this program" in running.text

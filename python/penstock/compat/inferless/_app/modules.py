@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Protocol
 
 from penstock.compat.inferless._app import process_setup
-from penstock.integrations.modules import OwnModules
+from penstock.integrations.modules import IsolatedModules
 
 __all__ = ["AppModules", "IsolatedAppModules", "ProcessModules"]
 
@@ -85,8 +85,8 @@ class IsolatedAppModules:
         """Returns the variables that `@inferless.config` set on import."""
         return self._variables
 
-    def _create(self) -> OwnModules:
-        return OwnModules(self._name, [self._folder], {} if _is_installed() else {"inferless": _alias()})
+    def _create(self) -> IsolatedModules:
+        return IsolatedModules(self._name, [self._folder], {} if _is_installed() else {"inferless": _alias()})
 
 
 _IMPORTING = threading.RLock()

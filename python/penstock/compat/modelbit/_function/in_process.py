@@ -9,7 +9,7 @@ from penstock.compat.modelbit._function.frame_runner import FrameRunner
 from penstock.compat.modelbit._function.runner import Runner
 from penstock.compat.modelbit._function.source import load_in_process
 from penstock.compat.modelbit._spec.deployment import Deployment
-from penstock.integrations.modules import OwnModules
+from penstock.integrations.modules import IsolatedModules
 
 __all__ = ["InProcessFunctions"]
 
@@ -19,7 +19,7 @@ class _Loaded:
     """A loaded function and the number of model instances that use it."""
 
     runner: Runner
-    modules: OwnModules
+    modules: IsolatedModules
     users: int = 0
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from penstock.compat.modelbit.errors import UserFacingError
-from penstock.integrations.modules import OwnModules
+from penstock.integrations.modules import IsolatedModules
 
 __all__ = ["dump_by_value", "read", "use_modules", "write"]
 
@@ -28,7 +28,7 @@ def read(path: Path) -> Any:
 
 
 @contextlib.contextmanager
-def use_modules(modules: OwnModules) -> Iterator[None]:
+def use_modules(modules: IsolatedModules) -> Iterator[None]:
     """Resolves module names in pickles by an app's isolated modules, within the block."""
     token = _MODULES.set(modules)
     try:
@@ -95,4 +95,4 @@ class _Unpickler(pickle.Unpickler):
         return super().find_class(module_name, global_name)
 
 
-_MODULES: ContextVar[OwnModules | None] = ContextVar("penstock_modelbit_modules", default=None)
+_MODULES: ContextVar[IsolatedModules | None] = ContextVar("penstock_modelbit_modules", default=None)

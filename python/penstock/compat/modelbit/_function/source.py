@@ -16,7 +16,7 @@ from typing import Any
 from penstock import LoadError
 from penstock.compat.modelbit._function import pickles
 from penstock.compat.modelbit._spec.deployment import Deployment
-from penstock.integrations.modules import OwnModules
+from penstock.integrations.modules import IsolatedModules
 
 __all__ = ["install_alias", "load_in_process", "load_in_worker"]
 
@@ -53,7 +53,7 @@ def load_in_worker(deployment: Deployment) -> Callable[..., Any]:
     return _main_function(module, deployment)
 
 
-def load_in_process(deployment: Deployment) -> tuple[Callable[..., Any], OwnModules]:
+def load_in_process(deployment: Deployment) -> tuple[Callable[..., Any], IsolatedModules]:
     """Runs source.py in the server's process. Returns the main function, and the modules to forget when it is unloaded.
 
     Working directory, `sys.path` and environment stay the server's. The modules of the deployment's folder and of
@@ -64,7 +64,7 @@ def load_in_process(deployment: Deployment) -> tuple[Callable[..., Any], OwnModu
     """
     integration = importlib.import_module(_INTEGRATION)
     alias = types.ModuleType("modelbit", integration.__doc__)
-    modules = OwnModules(f"{deployment.model}_{deployment.version}", _module_paths(deployment), {"modelbit": alias})
+    modules = IsolatedModules(f"{deployment.model}_{deployment.version}", _module_paths(deployment), {"modelbit": alias})
     for name in integration.__all__:
         value = getattr(integration, name)
         setattr(alias, name, _bind(deployment, modules, value) if inspect.isfunction(value) else value)
@@ -76,7 +76,7 @@ def load_in_process(deployment: Deployment) -> tuple[Callable[..., Any], OwnModu
         raise
 
 
-def _bind(deployment: Deployment, modules: OwnModules, function: Callable[..., Any]) -> Callable[..., Any]:
+def _bind(deployment: Deployment, modules: IsolatedModules, function: Callable[..., Any]) -> Callable[..., Any]:
     """Wraps a function of this integration, so that it runs on behalf of the deployment."""
 
     @functools.wraps(function)

@@ -14,7 +14,7 @@ from penstock.compat.openinference._sources.fetch import FetchedCode
 from penstock.errors import LoadError
 
 if TYPE_CHECKING:
-    from penstock.integrations.modules import OwnModules
+    from penstock.integrations.modules import IsolatedModules
 
 __all__ = ["import_folders", "load_functions"]
 
@@ -25,7 +25,7 @@ def import_folders(code: FetchedCode) -> list[str]:
 
 
 def load_functions(
-    code: FetchedCode, init_function: str | None, modules: OwnModules | None = None
+    code: FetchedCode, init_function: str | None, modules: IsolatedModules | None = None
 ) -> tuple[Callable[..., Any], Callable[..., Any] | None]:
     """Returns the handler and the init function.
 

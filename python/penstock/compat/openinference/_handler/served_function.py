@@ -20,7 +20,7 @@ from penstock.compat.openinference._response import to_response
 from penstock.compat.openinference._settings import Options
 from penstock.compat.openinference._sources.fetch import fetch_code, locate_code
 from penstock.compat.openinference._tensors import DeclaredTensors
-from penstock.integrations.modules import OwnModules
+from penstock.integrations.modules import IsolatedModules
 
 if TYPE_CHECKING:
     from penstock import Context as NativeContext
@@ -51,7 +51,7 @@ class ServedFunction:
         folder = Path(closing.enter_context(tempfile.TemporaryDirectory(prefix="penstock-function-")))
         source = fetch_code(function, folder) if root is None else locate_code(function, root)
         if options.isolation == "server":
-            modules = OwnModules(function.model_name, imports.import_folders(source))
+            modules = IsolatedModules(function.model_name, imports.import_folders(source))
             closing.callback(modules.forget)
         else:
             # Same as upstream: relative paths of files start at the code's folder.
