@@ -90,8 +90,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"requirements": ("a\nb",)}, r"requirements: 'a\nb' is not a requirement, expected one in each line"),
     (
         {"requirements": ("-e .",)},
-        "requirements: '-e .' refers to files of this machine, which an image does not have; name packages, and have "
-        "files copied",
+        "requirements: '-e .' refers to files of this machine, which an image does not have; name packages, and copy "
+        "the files",
     ),
     (
         {"requirements": ("./wheels/x.whl",)},
@@ -105,8 +105,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"requirements": (f"mine @ {ADDRESS}me:hidden@example.org/mine.whl",)},
-        f"requirements: 'mine @ {ADDRESS}***@example.org/mine.whl' has a password in its address, which everybody who "
-        "has the image could read",
+        f"requirements: 'mine @ {ADDRESS}***@example.org/mine.whl' has a password in its address, which every user of "
+        "the image could read",
     ),
     ({"files": ((Path("a"), "../a"),)}, "files: '../a' is not a path in an image, expected a path without '..'"),
     ({"files": ((Path("a"), "/"),)}, "files: '/' is reserved, expected a path below /app, for example"),
