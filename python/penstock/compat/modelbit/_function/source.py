@@ -64,7 +64,9 @@ def load_in_process(deployment: Deployment) -> tuple[Callable[..., Any], Isolate
     """
     integration = importlib.import_module(_INTEGRATION)
     alias = types.ModuleType("modelbit", integration.__doc__)
-    modules = IsolatedModules(f"{deployment.model}_{deployment.version}", _module_paths(deployment), {"modelbit": alias})
+    modules = IsolatedModules(
+        f"{deployment.model}_{deployment.version}", _module_paths(deployment), {"modelbit": alias}
+    )
     for name in integration.__all__:
         value = getattr(integration, name)
         setattr(alias, name, _bind(deployment, modules, value) if inspect.isfunction(value) else value)
