@@ -78,4 +78,4 @@ def test_what_is_no_message_is_the_handlers_fault_on_streams(server: Server) -> 
     asked = message("whole")
     asked.parameters["broken"].bool_param = True
     (answer,) = stub(server).ModelStreamInfer(iter([asked]), timeout=PATIENCE)
-    assert "no ModelInferResponse" in answer.error_message
+    assert "not a ModelInferResponse" in answer.error_message

@@ -187,7 +187,7 @@ def test_f3_parameters_that_are_wrong(transport: Transport) -> None:
     assert told([]) == "'parameters' is not an object"
     assert told({"config": {}}) == "load parameter 'config' is not a string"
     assert told({"zzz": 1}) == "unknown load parameter 'zzz', expected 'config' or 'file:<version>/<file>'"
-    assert told({"file:1/model.py": ""}) == ("load parameters 'file:...' need the load parameter 'config' beside them")
+    assert told({"file:1/model.py": ""}) == ("load parameters 'file:...' need the load parameter 'config' too")
     upload = {"parameters": {"config": "{}", "file:1/model.py": "eA=="}}
     expected = "load parameters 'file:...' are refused: the server was not started with load_files"
     assert refused(transport, 501, "models/times/load", upload) == expected

@@ -250,7 +250,7 @@ def test_f13_answers_in_other_formats_have_no_place_for_it(http: Rest, memory: O
         "outputs": [{"name": "y", "parameters": shared("r", 8, 8)}],
     }
     reply = infer(http, "ident_FP32", document, headers={"Accept": "application/x-npy"})
-    expected = "output 'y' cannot go to shared memory beside an answer in this format"
+    expected = "output 'y' cannot go to shared memory with a response in this format"
     assert reply.refusal(400) == expected
 
 
@@ -433,14 +433,14 @@ def test_f13_an_input_twice_or_missing(http: Rest, rpc: GrpcProtocol, memory: Ob
 def test_f13_data_beside_shared_memory(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     both = {**x(shared("r", 8)), "data": [1.0, 2.0]}
-    expected = "input 'x' has 'data' or 'binary_data_size' beside 'shared_memory_region'"
+    expected = "input 'x' has 'data' or 'binary_data_size' together with 'shared_memory_region'"
     assert post(http, "ident_FP32", [both], []).refusal(400) == expected
     binary = {"inputs": [x(shared("r", 8, binary_data_size=8))]}
     assert infer(http, "ident_FP32", binary, bytes(8)).refusal(400) == expected
     request = message("ident_FP32", [x(shared("r", 8))], [])
     request.inputs[0].contents.fp32_contents.extend([1.0, 2.0])
     answer = rpc.send(request)
-    assert (answer.status, answer.message) == (400, "input 'x' has contents beside 'shared_memory_region'")
+    assert (answer.status, answer.message) == (400, "input 'x' has contents together with 'shared_memory_region'")
 
 
 @pytest.mark.parametrize(("model", "size"), [("ident_FP32", 7), ("rows", 7)])
@@ -523,13 +523,13 @@ def test_f13_an_object_that_shrinks_while_it_is_read_and_written(http: Rest) -> 
 def test_f14_beside_classification_or_binary(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     given = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}]
-    expected = "output 'y' has 'classification' beside 'shared_memory_region'"
+    expected = "output 'y' has 'classification' together with 'shared_memory_region'"
     outputs = [{"name": "y", "parameters": shared("r", 8, classification=1)}]
     assert post(http, "ident_FP32", given, outputs).refusal(400) == expected
     answer = rpc.send(message("ident_FP32", given, outputs, [bytes(4)]))
     assert (answer.status, answer.message) == (400, expected)
     outputs = [{"name": "y", "parameters": shared("r", 8, binary_data=True)}]
-    expected = "output 'y' has 'binary_data' as true beside 'shared_memory_region'"
+    expected = "output 'y' has 'binary_data' as true together with 'shared_memory_region'"
     assert post(http, "ident_FP32", given, outputs).refusal(400) == expected
     outputs = [{"name": "y", "parameters": shared("r", 8, binary_data=False)}]
     assert post(http, "ident_FP32", given, outputs).status == 200

@@ -106,7 +106,7 @@ GOOD = stream(batch(x=floats([0] * 6)))
         (GOOD[:100], "the request's body is not a valid Arrow IPC stream"),
         (struct.pack("<iI", -1, 1 << 31) + b"x", "the request's body is not a valid Arrow IPC stream"),
         (stream(batch(x=floats([0] * 6)), batch(x=floats([0] * 6))), "the Arrow IPC stream has several record batches"),
-        (stream(batch(x=floats([0] * 5 + [None]))), "input 'x' has nulls, which tensors have not"),
+        (stream(batch(x=floats([0] * 5 + [None]))), "input 'x' has nulls, expected values only"),
         (stream(batch(z=floats([0] * 6))), "unexpected input 'z' for model 'ident_FP32', expected 'x'"),
         (stream(batch(x=np.zeros((1, 3), np.float32))), "input 'x' has shape [1, 3], model 'ident_FP32' expects"),
         (stream(batch(x=np.zeros((1, 2, 3)))), "input 'x' has datatype FP64, model 'ident_FP32' expects FP32"),
@@ -132,5 +132,5 @@ def test_answers_that_arrow_cannot_hold(ask: Ask) -> None:
     )
     body = b'{"inputs":[{"name":"x","shape":[1,2,3],"datatype":"BF16","data":[1,2,3,4,5,6]}]}'
     assert error(ask("ident_BF16", body, None, accept=KIND)) == (
-        "output 'y' has datatype BF16, which has no place in Arrow IPC: accept another format"
+        "output 'y' has datatype BF16, which Arrow IPC cannot hold: accept another format"
     )

@@ -162,7 +162,7 @@ def test_t4_the_protocols_header_beats_the_content_type(ask: Ask) -> None:
         (npy(np.zeros((1, 2, 3), "f8")), "input 'x' has datatype FP64, model 'ident_FP32' expects FP32"),
         (npy(np.zeros((1, 3), "f4")), "input 'x' has shape [1, 3], model 'ident_FP32' expects [-1, 2, 3]"),
         (npy(np.zeros((9, 2, 3), "f4")), "input 'x' has a batch of 9 rows, model 'ident_FP32' accepts at most 8"),
-        (npy(np.zeros((1, 2, 3), "c8")), "input 'x' has dtype '<c8', which no datatype has"),
+        (npy(np.zeros((1, 2, 3), "c8")), "input 'x' has dtype '<c8', expected the dtype of a datatype"),
         (npy(np.zeros((1, 2, 3), "M8[s]")), "input 'x': unknown dtype \"<M8[s]\""),
         (npy(np.zeros(1, [("a", "f4")])), "input 'x': the npy array has fields, expected elements of one dtype"),
         (npy(np.zeros((1, 2, 3), "f4")).replace(b"'descr'", b"'other'"), "input 'x': the npy header is broken"),

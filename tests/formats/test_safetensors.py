@@ -62,7 +62,7 @@ def test_no_rows_and_a_scalar(ask: Ask) -> None:
 def test_bytes_have_no_place(ask: Ask) -> None:
     body = save({"n": np.array([[1]]), "a": np.array([[1, 2]], np.float32)})
     assert error(ask("mixed", body, KIND)) == (
-        "output 'same' has datatype BYTES, which has no place in safetensors: accept another format"
+        "output 'same' has datatype BYTES, which safetensors cannot hold: accept another format"
     )
 
 
@@ -82,7 +82,7 @@ ZEROS = np.zeros((1, 2, 3), np.float32)
         (save({"x": ZEROS.astype(np.float64)}), "input 'x' has datatype FP64, model 'ident_FP32' expects FP32"),
         (
             by_hand({"x": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [0, 1]}}, b"x"),
-            "input 'x' has dtype F8_E4M3, which no datatype has",
+            "input 'x' has dtype F8_E4M3, expected the dtype of a datatype",
         ),
     ],
 )

@@ -22,7 +22,7 @@ impl LoadRequest {
     /// `InvalidInput` for files without a configuration, as the protocol has it.
     pub(crate) fn checked(self) -> Result<Self> {
         if self.config.is_none() && !self.files.is_empty() {
-            return Err(Error::invalid("load parameters 'file:...' need the load parameter 'config' beside them"));
+            return Err(Error::invalid("load parameters 'file:...' need the load parameter 'config' too"));
         }
         Ok(self)
     }

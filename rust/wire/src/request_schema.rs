@@ -158,7 +158,7 @@ pub(crate) fn refuse_raw_request_model(spec: &ModelSpec, what: &str) -> Result<(
     if !spec.raw_requests {
         return Ok(());
     }
-    let text = format!("model '{}' declares no inputs, so {what}: call infer, or a route of its own", spec.name);
+    let text = format!("model '{}' declares no inputs, so {what}: call infer, or one of its routes", spec.name);
     Err(Error::new(Kind::Unsupported, text))
 }
 

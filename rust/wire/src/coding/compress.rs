@@ -22,7 +22,9 @@ const STEP: usize = 32 << 10;
 /// `Internal` for Brotli, which is only read, and should an encoder fail.
 pub fn compress(coding: Coding, chunks: &[impl AsRef<[u8]>]) -> Result<Vec<u8>> {
     let made = encoder(coding).and_then(|mut encoder| run(encoder.as_mut(), chunks).ok());
-    made.ok_or_else(|| Error::new(Kind::Internal, format!("the answer could not be compressed with {}", coding.name())))
+    made.ok_or_else(|| {
+        Error::new(Kind::Internal, format!("the response could not be compressed with {}", coding.name()))
+    })
 }
 
 /// `None` for Brotli: its encoder would enlarge the wheel by a fifth, for clients that also accept gzip.

@@ -239,7 +239,7 @@ fn the_room_of_a_write_is_kept() {
 #[test]
 fn brotli_is_only_read() {
     let error = compress(Coding::Brotli, &[b"a"]).unwrap_err();
-    assert_eq!((error.kind(), error.message()), (Kind::Internal, "the answer could not be compressed with br"));
+    assert_eq!((error.kind(), error.message()), (Kind::Internal, "the response could not be compressed with br"));
 }
 
 #[test]

@@ -79,7 +79,7 @@ fn requested_outputs(
             declared.check_classes(index)?;
             if span.is_some() {
                 return Err(Error::invalid(format!(
-                    "output '{name}' has 'classification' beside 'shared_memory_region'"
+                    "output '{name}' has 'classification' together with 'shared_memory_region'"
                 )));
             }
         }
@@ -116,7 +116,7 @@ fn raw_inputs(
     for input in given.iter().filter(|input| !input.contents.is_empty()) {
         if contents::is_filled(&input.name, &input.contents)? {
             return Err(Error::invalid(format!(
-                "input '{}' has contents beside the request's raw_input_contents, expected one of the two",
+                "input '{}' has contents together with the request's raw_input_contents, expected one of the two",
                 input.name
             )));
         }
@@ -159,7 +159,7 @@ fn shared_input(
 ) -> Result<SharedInput> {
     if !input.contents.is_empty() {
         let name = &input.name;
-        return Err(Error::invalid(format!("input '{name}' has contents beside 'shared_memory_region'")));
+        return Err(Error::invalid(format!("input '{name}' has contents together with 'shared_memory_region'")));
     }
     let TensorHeader { index, datatype, shape, .. } = header;
     shared_memory::check_size(&spec.inputs[index], datatype, &shape, (crate::parameters::BYTE_SIZE, span.size))?;

@@ -55,7 +55,7 @@ pub(super) struct Output<'a> {
 pub fn response(spec: &ModelSpec, plan: &ResponsePlan, response: &InferResponse) -> Result<pb::ModelInferResponse> {
     if let Some(message) = encoded_by_model(response) {
         return pb::ModelInferResponse::decode(&**message).map_err(|_| {
-            let text = "answered with a body of application/grpc that is no ModelInferResponse";
+            let text = "returned an application/grpc body that is not a ModelInferResponse";
             Error::handler(format!("model '{}' {text}", spec.name))
         });
     }
@@ -222,7 +222,9 @@ fn outputs<'a>(spec: &'a ModelSpec, plan: &ResponsePlan, response: &'a InferResp
     let selected = response.selected(plan).into_iter();
     let outputs = selected.map(|(requested, tensor)| match response.output_name(spec, requested.index) {
         Some(name) => Ok(Output { shared: requested.shared, ..Output::new(name, tensor) }),
-        None => Err(Error::new(Kind::Internal, format!("model '{}' answered more outputs than it has", spec.name))),
+        None => {
+            Err(Error::new(Kind::Internal, format!("model '{}' returned more outputs than it declares", spec.name)))
+        }
     });
     outputs.collect()
 }

@@ -128,7 +128,7 @@ mod tests {
             (vec![("config", bytes.clone())], "load parameter 'config' is not string_param"),
             (vec![("file:1/a", text.clone())], "load parameter 'file:1/a' is not bytes_param"),
             (vec![("x", text)], "unknown load parameter 'x', expected 'config' or 'file:<version>/<file>'"),
-            (vec![("file:1/a", bytes)], "load parameters 'file:...' need the load parameter 'config' beside them"),
+            (vec![("file:1/a", bytes)], "load parameters 'file:...' need the load parameter 'config' too"),
         ] {
             assert_eq!(load(request("", "m", &parameters)).unwrap_err().message(), message);
         }

@@ -73,7 +73,7 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
 /// `InvalidInput` for a model with more inputs, or one whose input's shape does not follow from
 /// `body_len`.
 pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
-    refuse_raw_request_model(spec, "a raw request does not say what its tensor is")?;
+    refuse_raw_request_model(spec, "a raw tensor body is not supported")?;
     let [declared] = spec.inputs.as_slice() else {
         return Err(Error::invalid(format!(
             "a raw request is for models with one input, model '{}' has {}",
@@ -191,7 +191,7 @@ fn raw_row(input: &TensorSpec, body_len: usize) -> Result<Shape> {
         return Err(Error::invalid(format!("a raw BYTES request is one element, input '{name}' takes more")));
     };
     if input.dims.iter().filter(|dim| dim.is_none()).count() > 1 {
-        return Err(Error::invalid(format!("a raw request leaves the shape of input '{name}' open")));
+        return Err(Error::invalid(format!("a raw request does not determine the shape of input '{name}'")));
     }
     let known = input.dims.iter().flatten().try_fold(size, |product, &dim| product.checked_mul(dim));
     let row: Shape = match known {
@@ -328,7 +328,11 @@ mod tests {
                 &[0; 12],
                 "the body has 12 bytes, input 'x' of datatype FP32 and shape [2] takes 8",
             ),
-            (identity(Datatype::Fp32, &[None, None]), &[0; 8], "a raw request leaves the shape of input 'x' open"),
+            (
+                identity(Datatype::Fp32, &[None, None]),
+                &[0; 8],
+                "a raw request does not determine the shape of input 'x'",
+            ),
             (identity(Datatype::Bytes, &[None]), &[0; 8], "a raw BYTES request is one element, input 'x' takes more"),
             (
                 identity(Datatype::Fp32, &[None, Some(0)]),

@@ -159,10 +159,7 @@ mod tests {
             (&br#"{"parameters":[]}"#[..], "'parameters' is not an object"),
             (br#"{"parameters":{"config":{}}}"#, "load parameter 'config' is not a string"),
             (br#"{"parameters":{"config":"","file:1/x":"?"}}"#, "load parameter 'file:1/x' is not base64"),
-            (
-                br#"{"parameters":{"file:1/x":""}}"#,
-                "load parameters 'file:...' need the load parameter 'config' beside them",
-            ),
+            (br#"{"parameters":{"file:1/x":""}}"#, "load parameters 'file:...' need the load parameter 'config' too"),
             (
                 br#"{"parameters":{"zzz":1}}"#,
                 "unknown load parameter 'zzz', expected 'config' or 'file:<version>/<file>'",

@@ -209,7 +209,7 @@ impl<'d, 's> Builder<'d, 's> {
         if let Some(span) = self.parameters.span.take() {
             if self.data_at.is_some() || self.parameters.binary_size.is_some() {
                 return Err(Error::invalid(format!(
-                    "input '{name}' has 'data' or 'binary_data_size' beside 'shared_memory_region'"
+                    "input '{name}' has 'data' or 'binary_data_size' together with 'shared_memory_region'"
                 )));
             }
             self.check_size(index, datatype, (crate::parameters::BYTE_SIZE, span.size))?;

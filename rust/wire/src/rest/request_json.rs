@@ -152,7 +152,7 @@ impl<'s> Head<'s> {
             _ => return Ok((index, parameters)),
         };
         let name = &self.declared.outputs[index].name;
-        Err(Error::invalid(format!("output '{name}' has {beside} beside 'shared_memory_region'")))
+        Err(Error::invalid(format!("output '{name}' has {beside} together with 'shared_memory_region'")))
     }
 }
 

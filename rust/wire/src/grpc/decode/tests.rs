@@ -114,7 +114,7 @@ fn contents_beside_raw_entries_are_refused() {
     let both = typed("x", "FP32", &[1, 4], floats(&[0.0; 4]));
     assert_eq!(
         refused(vec![n(2), both], &[&[0; 2], &[0; 16]]),
-        "input 'x' has contents beside the request's raw_input_contents, expected one of the two"
+        "input 'x' has contents together with the request's raw_input_contents, expected one of the two"
     );
 }
 

@@ -91,7 +91,7 @@ fn more_outputs_than_declared_are_a_defect() {
     spec.outputs.pop();
     let error = response(&spec, &ResponsePlan::default(), &answer).unwrap_err();
     assert_eq!(error.kind(), Kind::Internal);
-    assert_eq!(error.message(), "model 'm' answered more outputs than it has");
+    assert_eq!(error.message(), "model 'm' returned more outputs than it declares");
 }
 
 fn parameter() -> impl Strategy<Value = Parameter> {
@@ -150,5 +150,5 @@ fn a_message_that_a_model_made_goes_as_it_is() {
     assert_eq!(super::response(&spec, &plan, &response).unwrap().id, "its");
     response.head.as_mut().unwrap().body = Some(Bytes::from_static(b"\xff"));
     let error = super::response(&spec, &plan, &response).unwrap_err();
-    assert!(error.message().contains("no ModelInferResponse"), "{error}");
+    assert!(error.message().contains("not a ModelInferResponse"), "{error}");
 }

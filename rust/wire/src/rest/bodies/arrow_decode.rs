@@ -63,7 +63,7 @@ fn input(column: &ArrayRef, index: usize, inputs: &mut Inputs<'_>) -> Result<()>
     let mut values = column.clone();
     loop {
         if values.null_count() > 0 {
-            return Err(Error::invalid(format!("input '{name}' has nulls, which tensors have not")));
+            return Err(Error::invalid(format!("input '{name}' has nulls, expected values only")));
         }
         let Some(list) = values.as_fixed_size_list_opt() else { break };
         let size = usize::try_from(list.value_length()).unwrap_or(0);

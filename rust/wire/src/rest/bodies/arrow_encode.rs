@@ -123,5 +123,5 @@ fn strings(output: &Output<'_>) -> Result<ArrayRef> {
 }
 
 fn failed() -> Error {
-    Error::new(Kind::Internal, "the answer could not be written as an Arrow IPC stream")
+    Error::new(Kind::Internal, "the response could not be encoded as an Arrow IPC stream")
 }

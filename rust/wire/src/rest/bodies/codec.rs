@@ -46,7 +46,7 @@ pub fn decode(
     body: Bytes,
     limits: &BodyLimits,
 ) -> Result<DecodedRequest> {
-    refuse_raw_request_model(spec, &format!("it takes no body in {}", format.name()))?;
+    refuse_raw_request_model(spec, &format!("a body in {} is not supported", format.name()))?;
     let mut inputs = Inputs::new(spec, limits.lists);
     match format {
         Format::Npy => npy_decode::decode(&body, &mut inputs)?,
@@ -70,7 +70,7 @@ pub fn check_response(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> 
     if let Some(output) = plan.outputs.iter().flatten().find(|output| output.shared) {
         let name = &spec.outputs[output.index].name;
         return Err(Error::invalid(format!(
-            "output '{name}' cannot go to shared memory beside an answer in this format"
+            "output '{name}' cannot go to shared memory with a response in this format"
         )));
     }
     let chosen: Vec<_> = match &plan.outputs {
@@ -87,7 +87,7 @@ pub fn check_response(format: Format, spec: &ModelSpec, plan: &ResponsePlan) -> 
         let datatype = if as_text { Datatype::Bytes } else { output.datatype };
         if !format.holds(datatype) {
             return Err(Error::invalid(format!(
-                "output '{}' has datatype {datatype}, which has no place in {}: accept another format",
+                "output '{}' has datatype {datatype}, which {} cannot hold: accept another format",
                 output.name,
                 format.name()
             )));
@@ -107,7 +107,7 @@ pub fn encode(format: Format, spec: &ModelSpec, plan: &ResponsePlan, response: &
     }
     let spec = own.as_ref().unwrap_or(spec);
     if response.outputs.len() != spec.outputs.len() {
-        return Err(Error::new(Kind::Internal, "the answer has not the model's outputs"));
+        return Err(Error::new(Kind::Internal, format!("the response lacks outputs of model '{}'", spec.name)));
     }
     let outputs: Vec<tensors::Output<'_>> = response
         .selected(plan)

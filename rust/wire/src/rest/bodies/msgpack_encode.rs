@@ -96,10 +96,10 @@ fn length<T, E>(
     write: impl Fn(&mut Vec<u8>, u32) -> std::result::Result<T, E>,
 ) -> Result<()> {
     let length = u32::try_from(length)
-        .map_err(|_| Error::invalid("an output is longer than msgpack can say: accept another format"))?;
+        .map_err(|_| Error::invalid("an output is longer than msgpack allows: accept another format"))?;
     write(out, length).map(drop).map_err(|_| failed())
 }
 
 fn failed() -> Error {
-    Error::new(Kind::Internal, "the answer could not be written as msgpack")
+    Error::new(Kind::Internal, "the response could not be encoded as msgpack")
 }

@@ -33,7 +33,10 @@ pub(super) fn input(file: &[u8], index: usize, inputs: &mut Inputs<'_>) -> Resul
     let array = Array::parse(file).map_err(|error| inputs.with_input_name(index, &error))?;
     let element = Element::parse(array.descr).map_err(|error| inputs.with_input_name(index, &error))?;
     let Some(datatype) = element.datatype(inputs.declared(index).datatype) else {
-        return Err(Error::invalid(format!("input '{name}' has dtype '{}', which no datatype has", array.descr)));
+        return Err(Error::invalid(format!(
+            "input '{name}' has dtype '{}', expected the dtype of a datatype",
+            array.descr
+        )));
     };
     let count = inputs.check(index, datatype, &array.shape)?;
     let expected = count.checked_mul(element.size).filter(|size| *size == array.data.len()).is_some();

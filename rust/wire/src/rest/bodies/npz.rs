@@ -90,5 +90,5 @@ pub(super) fn encode(outputs: &[Output<'_>]) -> Result<BodyChunks> {
 }
 
 fn failed() -> Error {
-    Error::new(Kind::Internal, "the answer could not be written as npz")
+    Error::new(Kind::Internal, "the response could not be encoded as npz")
 }

@@ -19,7 +19,7 @@ pub(super) fn decode(body: &[u8], inputs: &mut Inputs<'_>) -> Result<()> {
         let index = inputs.index(name)?;
         let Some(datatype) = datatype(tensor.dtype()) else {
             return Err(Error::invalid(format!(
-                "input '{name}' has dtype {:?}, which no datatype has",
+                "input '{name}' has dtype {:?}, expected the dtype of a datatype",
                 tensor.dtype()
             )));
         };
@@ -50,7 +50,7 @@ pub(super) fn dtype(datatype: Datatype) -> Option<Dtype> {
 }
 
 pub(super) fn encode(spec: &ModelSpec, plan: &ResponsePlan, outputs: &[Output<'_>]) -> Result<BodyChunks> {
-    let failed = || Error::new(Kind::Internal, "the answer could not be written as safetensors");
+    let failed = || Error::new(Kind::Internal, "the response could not be encoded as safetensors");
     let mut views = Vec::with_capacity(outputs.len());
     for output in outputs {
         let (name, tensor) = (&*output.spec.name, output.tensor);

@@ -66,11 +66,11 @@ fn what_has_no_place_is_refused_before_it_is_computed() {
     assert!(refusal(Format::Npy).starts_with("an npy answer is one output, the request asks for 2"));
     assert_eq!(
         refusal(Format::Arrow),
-        "output 'a' has datatype BF16, which has no place in Arrow IPC: accept another format"
+        "output 'a' has datatype BF16, which Arrow IPC cannot hold: accept another format"
     );
     assert_eq!(
         refusal(Format::Safetensors),
-        "output 'b' has datatype BYTES, which has no place in safetensors: accept another format"
+        "output 'b' has datatype BYTES, which safetensors cannot hold: accept another format"
     );
     assert!(check_response(Format::Npz, &two, &ResponsePlan::default()).is_ok());
 }

@@ -42,7 +42,7 @@ pub struct GenerateRequest {
 /// # Errors
 /// `InvalidInput` that names the tensor or parameter, or the byte where the JSON is wrong.
 pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<GenerateRequest> {
-    refuse_raw_request_model(spec, "generate has nothing to fill")?;
+    refuse_raw_request_model(spec, "generate is not supported")?;
     let mut builder = Builder {
         spec,
         limits,
@@ -119,7 +119,7 @@ impl Builder<'_> {
                 "parameters" if level == Level::Top => {
                     if self.spec.inputs.iter().any(|input| &*input.name == "parameters") {
                         return Err(Error::invalid(format!(
-                            "model '{}' has an input 'parameters', so generate cannot tell it from the request's",
+                            "model '{}' has an input 'parameters', which generate cannot distinguish from the request's",
                             self.spec.name
                         )));
                     }
@@ -334,7 +334,7 @@ mod tests {
             (
                 model("p", vec![tensor("parameters", Datatype::Int32, &[None])], Vec::new()),
                 r#"{"parameters":{}}"#,
-                "model 'p' has an input 'parameters', so generate cannot tell it from the request's",
+                "model 'p' has an input 'parameters', which generate cannot distinguish from the request's",
             ),
         ] {
             assert_eq!(refused(&spec, json), message);

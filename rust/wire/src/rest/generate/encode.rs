@@ -82,7 +82,7 @@ impl Writer<'_> {
     fn generated(&self, out: &mut Vec<u8>, response: &InferResponse, details: bool) -> Result<()> {
         let spec = self.spec;
         if response.outputs.len() != spec.outputs.len() {
-            return Err(Error::new(Kind::Internal, format!("the answer has not the outputs of model '{}'", spec.name)));
+            return Err(Error::new(Kind::Internal, format!("the response lacks outputs of model '{}'", spec.name)));
         }
         out.push(b'{');
         if !self.plan.id.is_empty() {

@@ -53,7 +53,7 @@ pub enum Form {
 /// # Errors
 /// `InvalidInput` that says where the JSON is wrong, or names the instance and the input.
 pub fn decode(spec: &ModelSpec, json: &[u8], limits: &Limits) -> Result<PredictRequest> {
-    refuse_raw_request_model(spec, "its instances have no names")?;
+    refuse_raw_request_model(spec, "V1 is not supported")?;
     let mut body = Body { spec, limits, form: None, requests: Vec::new(), parameters: RequestParameters::default() };
     body.read(json).map_err(|error| {
         if error.message().starts_with("request JSON") {

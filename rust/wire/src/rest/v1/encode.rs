@@ -26,7 +26,7 @@ pub fn encode(
     options: &EncodeOptions,
 ) -> Result<Vec<u8>> {
     if responses.iter().any(|response| response.outputs.len() != spec.outputs.len()) {
-        return Err(Error::new(Kind::Internal, format!("an answer has not the outputs of model '{}'", spec.name)));
+        return Err(Error::new(Kind::Internal, format!("a response lacks outputs of model '{}'", spec.name)));
     }
     let tensors = responses.iter().flat_map(|response| &response.outputs);
     let mut out = Vec::with_capacity(64 + tensors.map(write::estimate).sum::<usize>());
