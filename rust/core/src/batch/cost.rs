@@ -1,13 +1,13 @@
-//! Learns what a batch costs: `S(n) = fixed + per_unit * n`, by least squares whose memory fades. A unit is a row, or
-//! one of what rows cost where their author says what that is.
+//! Cost model of batches: `S(n) = fixed + per_unit * n`, by least squares with exponential decay. A unit is a row, or a
+//! unit of cost if rows have a cost.
 
-/// Weight that older batches keep with each new one: about the last twenty count.
+/// Decay of older batches with each new one: about the last twenty count.
 const MEMORY: f64 = 0.95;
 
-/// Batches to see before an estimate is offered.
+/// Batches to observe before an estimate is returned.
 const WARM_UP: u32 = 8;
 
-/// The learned cost of a batch. Times are in nanoseconds.
+/// Learned cost of a batch. Times are in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct CostModel {
     seen: u32,
@@ -17,12 +17,12 @@ pub struct CostModel {
     time: f64,
     units_time: f64,
     per_unit: f64,
-    /// Whether batches of several sizes were seen, so that the slope is known.
+    /// Batches of several sizes were observed, so the slope is known.
     sloped: bool,
 }
 
 impl CostModel {
-    /// Takes one finished batch into account.
+    /// Records one batch.
     pub fn observe(&mut self, units: u64, duration_ns: u64) {
         let (units, time) = (units as f64, duration_ns as f64);
         self.seen = self.seen.saturating_add(1);
@@ -35,7 +35,7 @@ impl CostModel {
 
         let (mean_units, mean_time) = (self.units / self.weight, self.time / self.weight);
         let variance = self.units_squared / self.weight - mean_units * mean_units;
-        // Batches of one size say nothing of the slope: the last slope known is kept.
+        // Batches of one size do not determine the slope: the last known slope is retained.
         if variance > 1e-3 * mean_units * mean_units {
             let covariance = self.units_time / self.weight - mean_units * mean_time;
             self.sloped = true;
@@ -43,9 +43,9 @@ impl CostModel {
         }
     }
 
-    /// The cost of a batch whatever its size, in nanoseconds; 0 until enough batches were seen.
+    /// Fixed cost of a batch, in nanoseconds; 0 until enough batches were observed.
     ///
-    /// While batches had one size only, the whole duration counts as fixed: it is the upper bound.
+    /// While all batches have one size, the whole duration counts as fixed: that is the upper bound.
     pub fn fixed_ns(&self) -> u64 {
         if self.seen < WARM_UP {
             return 0;
@@ -53,12 +53,12 @@ impl CostModel {
         ((self.time - self.per_unit * self.units) / self.weight).max(0.0) as u64
     }
 
-    /// The cost that one more unit adds, in nanoseconds.
+    /// Cost of one more unit, in nanoseconds.
     pub fn per_unit_ns(&self) -> u64 {
         self.per_unit as u64
     }
 
-    /// The expected duration of a batch of so many units, in nanoseconds; 0 until enough batches were seen.
+    /// Expected duration of a batch of `units`, in nanoseconds; 0 until enough batches were observed.
     pub fn batch_ns(&self, units: u64) -> u64 {
         match self.fixed_ns() {
             0 => 0,
@@ -66,9 +66,9 @@ impl CostModel {
         }
     }
 
-    /// The units that are expected to be done within that time, by all batches that were seen; 0 before the first.
+    /// Units that are expected to finish within a duration; 0 before the first batch.
     ///
-    /// While batches had one size only, the whole duration counts as that of its units: it is the upper bound.
+    /// While all batches have one size, the whole duration counts as that of the units: that is the upper bound.
     pub fn units_within(&self, duration_ns: u64) -> usize {
         if self.seen == 0 {
             return 0;
@@ -77,7 +77,7 @@ impl CostModel {
             true => ((self.time - self.per_unit * self.units) / self.weight, self.per_unit),
             false => (0.0, self.time / self.units.max(1.0)),
         };
-        // Of units that cost nothing there may be any number: the cast saturates.
+        // For units that cost nothing the cast saturates.
         ((duration_ns as f64 - fixed.max(0.0)) / per_unit) as usize
     }
 }

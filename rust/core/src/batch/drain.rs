@@ -1,29 +1,29 @@
-//! How fast a queue drains: the rows that are answered while there is work, over about the last ten seconds.
+//! Drain rate of a queue: rows answered per second of work, over about the last ten seconds.
 
 use std::time::Duration;
 
-/// How long an answer counts, in nanoseconds of work.
+/// Time constant of the decay, in nanoseconds of work.
 const MEMORY_NS: f64 = 10e9;
 
-/// The shortest and the longest time that a refused caller is told to wait.
+/// Minimum and maximum retry hint.
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
-/// The measured rate. Times are nanoseconds since the queue was made.
+/// Measured rate. Times are nanoseconds since the queue was created.
 #[derive(Clone, Debug, Default)]
 pub struct Drain {
     rows: f64,
     worked_ns: f64,
-    /// Since when there is work that is not in the sums yet; `None` while there is none.
+    /// Start of the work that is not in the sums yet; `None` while idle.
     since_ns: Option<u64>,
 }
 
 impl Drain {
-    /// There is work, from now on if there was none.
+    /// Records that there is work.
     pub fn began(&mut self, now_ns: u64) {
         self.since_ns.get_or_insert(now_ns);
     }
 
-    /// A batch of `rows` was answered; `idle` says that no work is left.
+    /// Records a batch of `rows`; `idle` if no work is left.
     pub fn answered(&mut self, now_ns: u64, rows: usize, idle: bool) {
         let passed = self.passed(now_ns);
         let kept = (-passed / MEMORY_NS).exp();
@@ -32,17 +32,17 @@ impl Drain {
         self.since_ns = (!idle).then_some(now_ns);
     }
 
-    /// Rows a second; `None` before the first answer.
+    /// Rows per second; `None` before the first batch.
     pub fn rate(&self, now_ns: u64) -> Option<f64> {
         let worked = self.worked_ns + self.passed(now_ns);
         (self.rows > 0.0 && worked > 0.0).then(|| self.rows / worked * 1e9)
     }
 
-    /// When a caller may come back who found so many rows waiting: 1 to 60 seconds.
+    /// Retry hint for a refused client, with `waiting_rows` in the queue: 1 to 60 seconds.
     pub fn retry_after(&self, now_ns: u64, waiting_rows: usize) -> Duration {
         let seconds = match self.rate(now_ns) {
             Some(rate) => waiting_rows as f64 / rate,
-            // Nothing is known but for how long the first batch has been under way.
+            // Before the first batch ends, only its duration so far is known.
             None => self.passed(now_ns) / 1e9,
         };
         Duration::from_secs_f64(seconds.min(RETRY.1.as_secs_f64())).clamp(RETRY.0, RETRY.1)

@@ -1,4 +1,4 @@
-//! Who may wait: the bounds, and the dead who make room.
+//! Queue limits. Expired and abandoned requests are evicted before a request is refused.
 
 use super::{Queue, queue::Inner};
 use crate::{Client, Error, InferRequest, Kind, ModelSpec, Result};
@@ -7,39 +7,39 @@ use std::{
     time::Duration,
 };
 
-/// Requests, their rows, and the bytes of their tensors and bodies.
+/// Number of requests, their rows, and the bytes of their tensors and bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Load {
     /// Requests.
     pub requests: usize,
-    /// Rows; a request without a batch axis has one.
+    /// Rows; a request without a batch axis counts as one.
     pub rows: usize,
     /// Bytes of inputs.
     pub bytes: usize,
 }
 
-/// What may wait at most. It can be changed while the model serves.
+/// Limits of a queue. They can change while the model serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
     /// Requests.
     pub requests: usize,
-    /// Rows; `None` for as many as the requests have.
+    /// Rows; `None` for no limit.
     pub rows: Option<usize>,
-    /// Bytes of inputs; `None` for as many as the requests have.
+    /// Bytes of inputs; `None` for no limit.
     pub bytes: Option<usize>,
 }
 
-/// A request that wants to wait, as the bounds see it.
+/// A request to be admitted.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Candidate {
     pub(crate) load: Load,
-    /// Counted from 0.
+    /// Priority level, counted from 0.
     pub(crate) level: usize,
     pub(crate) client: Client,
 }
 
 impl Load {
-    /// That of one request.
+    /// Load of one request.
     pub(crate) fn of(request: &InferRequest) -> Self {
         let tensors: usize = request.inputs.iter().flatten().map(|tensor| tensor.as_slice().len()).sum();
         let body = request.raw.as_ref().and_then(|asked| asked.http.as_ref()).map_or(0, |http| http.body.len());
@@ -48,22 +48,22 @@ impl Load {
 }
 
 impl QueueLimits {
-    /// Those that a model declares.
+    /// Declared limits of a model.
     pub(crate) fn new(spec: &ModelSpec) -> Self {
         Self { requests: spec.max_queue, rows: spec.queueing.max_rows, bytes: spec.queueing.max_bytes }
     }
 
-    /// Why nothing more may wait, or not this newcomer, where `waiting` waits.
+    /// Reason to refuse any request, or this candidate, with `waiting` in the queue.
     ///
-    /// A request that is larger than a bound may wait alone, or nobody would ever answer it.
-    pub(crate) fn refusal(&self, waiting: Load, newcomer: Option<Load>) -> Option<String> {
+    /// An empty queue admits a request of any size. Otherwise a request above a limit could never be answered.
+    pub(crate) fn refusal(&self, waiting: Load, candidate: Option<Load>) -> Option<String> {
         if waiting.requests >= self.requests {
             return Some(format!("has its maximum of {} requests waiting", self.requests));
         }
         if waiting.requests == 0 {
             return None;
         }
-        let brings = newcomer.unwrap_or_default();
+        let brings = candidate.unwrap_or_default();
         over("rows", waiting.rows, brings.rows, self.rows)
             .or_else(|| over("bytes", waiting.bytes, brings.bytes, self.bytes))
     }
@@ -79,20 +79,20 @@ fn over(what: &str, waiting: usize, brings: usize, most: Option<usize>) -> Optio
 }
 
 impl Queue {
-    /// Refuses what is sure to be refused. RawRequest before a body is read.
+    /// Refuses a request of any size that would be refused later anyway. Called before the body is read.
     ///
     /// # Errors
-    /// `Overloaded`, with a hint when to retry.
+    /// `Overloaded`, with a retry hint.
     pub fn check_capacity(&self) -> Result<()> {
         self.admit(&mut self.lock(), None)
     }
 
-    /// Answers those who have waited for too long, without waiting for an instance to come by.
+    /// Rejects overdue requests without waiting for an instance to pull.
     pub fn reject_overdue(&self) {
         self.sweep(&mut self.lock());
     }
 
-    /// Drops the dead.
+    /// Drops dead requests of all lanes.
     fn sweep(&self, inner: &mut Inner) {
         let now_ns = self.now_ns();
         for lane in 0..inner.lanes.len() {
@@ -101,32 +101,32 @@ impl Queue {
         }
     }
 
-    /// Refuses what the bounds do not allow: anything more, or this newcomer. The dead make room first.
-    pub(super) fn admit(&self, inner: &mut Inner, newcomer: Option<Candidate>) -> Result<()> {
-        if self.why_not(inner, newcomer).is_none() {
+    /// Refuses any request, or this candidate, if a limit is reached. Dead requests are evicted first.
+    pub(super) fn admit(&self, inner: &mut Inner, candidate: Option<Candidate>) -> Result<()> {
+        if self.refusal(inner, candidate).is_none() {
             return Ok(());
         }
         self.sweep(inner);
-        self.why_not(inner, newcomer).map_or(Ok(()), |why| Err(self.overloaded(inner, &why)))
+        self.refusal(inner, candidate).map_or(Ok(()), |why| Err(self.overloaded(inner, &why)))
     }
 
-    fn why_not(&self, inner: &Inner, newcomer: Option<Candidate>) -> Option<String> {
-        let whole = inner.bounds.refusal(inner.waiting(), newcomer.map(|newcomer| newcomer.load));
+    fn refusal(&self, inner: &Inner, candidate: Option<Candidate>) -> Option<String> {
+        let whole = inner.bounds.refusal(inner.waiting(), candidate.map(|candidate| candidate.load));
         whole
-            .or_else(|| self.late(inner, newcomer))
+            .or_else(|| self.late(inner, candidate))
             .or_else(|| {
-                let level = newcomer?.level;
+                let level = candidate?.level;
                 let most = self.spec.queueing.policy(level).max_size?;
                 let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(level)).sum();
                 (waiting >= most)
                     .then(|| format!("has its maximum of {most} requests of priority {} waiting", level + 1))
             })
             .or_else(|| {
-                let (newcomer, most) = (newcomer?, self.spec.queueing.fair.as_ref()?.max_rows?);
-                let waiting: usize = inner.lanes.iter().map(|lane| lane.rows_of(newcomer.client)).sum();
-                // As for the model's bound, one that is larger may wait alone.
-                (waiting > 0 && waiting + newcomer.load.rows > most).then(|| {
-                    let rows = newcomer.load.rows;
+                let (candidate, most) = (candidate?, self.spec.queueing.fair.as_ref()?.max_rows?);
+                let waiting: usize = inner.lanes.iter().map(|lane| lane.rows_of(candidate.client)).sum();
+                // An empty share admits a request of any size, as an empty queue does.
+                (waiting > 0 && waiting + candidate.load.rows > most).then(|| {
+                    let rows = candidate.load.rows;
                     format!(
                         "has {waiting} of its maximum of {most} rows of one client waiting, and the request has {rows}"
                     )
@@ -134,11 +134,11 @@ impl Queue {
             })
     }
 
-    /// Why this newcomer cannot be answered within the model's target, if that is to be refused. Anyone may wait alone.
-    fn late(&self, inner: &Inner, newcomer: Option<Candidate>) -> Option<String> {
+    /// Reason to refuse a candidate that cannot meet the latency target. An empty queue admits any request.
+    fn late(&self, inner: &Inner, candidate: Option<Candidate>) -> Option<String> {
         let batching = self.spec.batching.as_ref().filter(|batching| batching.reject_late)?;
         let (target, waiting) = (batching.target_ns?, inner.waiting().rows);
-        let rows = waiting + newcomer.map_or(1, |newcomer| newcomer.load.rows);
+        let rows = waiting + candidate.map_or(1, |candidate| candidate.load.rows);
         let takes = inner.lanes[0].policy.at_best_ns(rows);
         (waiting > 0 && takes > target).then(|| {
             let [takes, target] = [takes, target].map(|time| Duration::from_micros(time / 1000));
@@ -186,7 +186,7 @@ mod tests {
     fn each_bound_refuses_with_its_own_number() {
         let bounds = QueueLimits { requests: 4, rows: Some(8), bytes: Some(100) };
         let load = |requests, rows, bytes| Load { requests, rows, bytes };
-        let told = |waiting, newcomer| bounds.refusal(waiting, newcomer).unwrap_or_default();
+        let told = |waiting, candidate| bounds.refusal(waiting, candidate).unwrap_or_default();
         assert_eq!(told(load(4, 4, 4), None), "has its maximum of 4 requests waiting");
         assert_eq!(told(load(1, 8, 4), None), "has its maximum of 8 rows waiting");
         assert_eq!(
@@ -198,7 +198,7 @@ mod tests {
             "has 60 of its maximum of 100 bytes waiting, and the request has 41"
         );
         assert_eq!(told(load(1, 6, 60), Some(load(1, 2, 40))), "");
-        // Alone it may be as large as it is.
+        // An empty queue admits a request of any size.
         assert_eq!(told(Load::default(), Some(load(1, 1000, 1000))), "");
     }
 }

@@ -1,23 +1,23 @@
-//! Which requests may share a batch, beside its rows: by what they cost together, and by how long their rows are.
+//! Compatibility of requests in one batch: the cost limit and the length window.
 
 use super::pending::Pending;
 use crate::{Dim, Inputs, ModelSpec, Ragged, RowCost, Window, request::Lengths, spec::Sizes};
 
-/// What a model says of it.
+/// Rules of a model.
 #[derive(Debug)]
 pub(crate) struct BatchRules {
     cost: Option<RowCost>,
     window: Option<Window>,
-    /// The inputs whose rows may differ in length.
+    /// Indices of the ragged inputs.
     inputs: Vec<usize>,
-    /// Whether one of them is filled up to its longest row.
+    /// An input is padded to its longest row.
     fills: bool,
 }
 
-/// Requests that are to share a batch.
+/// A batch under construction.
 #[derive(Debug)]
 pub(crate) struct CandidateBatch<'a> {
-    joining: &'a BatchRules,
+    rules: &'a BatchRules,
     rows: u64,
     cost: u64,
     first: Option<Lengths>,
@@ -36,41 +36,41 @@ impl BatchRules {
         }
     }
 
-    /// Whether batches are bounded by what they cost.
+    /// Returns true if the cost of a batch is limited.
     pub(crate) fn has_cost(&self) -> bool {
         self.cost.is_some()
     }
 
-    /// None yet.
+    /// An empty batch.
     pub(crate) fn none(&self) -> CandidateBatch<'_> {
-        CandidateBatch { joining: self, rows: 0, cost: 0, first: None, longest: Lengths::new() }
+        CandidateBatch { rules: self, rows: 0, cost: 0, first: None, longest: Lengths::new() }
     }
 }
 
 impl CandidateBatch<'_> {
-    /// Whether a request's rows are about as long as those of the first one.
+    /// Returns true if the request's row lengths fit the first request's.
     pub(crate) fn in_window(&self, pending: &Pending) -> bool {
-        let (Some(window), Some(first)) = (&self.joining.window, &self.first) else { return true };
+        let (Some(window), Some(first)) = (&self.rules.window, &self.first) else { return true };
         first.iter().zip(&pending.lengths).all(|(&first, &length)| window.admits(first, length))
     }
 
-    /// Whether they would cost too much with one more.
+    /// Returns true if the batch would exceed the maximum cost with this request.
     pub(crate) fn is_full_for(&self, pending: &Pending) -> bool {
-        self.joining.cost.as_ref().is_some_and(|cost| self.cost_with(cost, pending) > cost.max_cost)
+        self.rules.cost.as_ref().is_some_and(|cost| self.cost_with(cost, pending) > cost.max_cost)
     }
 
-    /// Whether they cost all that they may.
+    /// Returns true if the batch has the maximum cost.
     pub(crate) fn is_full(&self) -> bool {
-        self.joining.cost.as_ref().is_some_and(|cost| self.cost >= cost.max_cost)
+        self.rules.cost.as_ref().is_some_and(|cost| self.cost >= cost.max_cost)
     }
 
-    /// What they cost, where rows have a cost.
+    /// Cost of the batch, if rows have a cost.
     pub(crate) fn cost(&self) -> Option<u64> {
-        self.joining.cost.as_ref().map(|_| self.cost)
+        self.rules.cost.as_ref().map(|_| self.cost)
     }
 
     pub(crate) fn add(&mut self, pending: &Pending) {
-        if let Some(cost) = &self.joining.cost {
+        if let Some(cost) = &self.rules.cost {
             self.cost = self.cost_with(cost, pending);
         }
         if !pending.lengths.is_empty() {
@@ -80,13 +80,13 @@ impl CandidateBatch<'_> {
         self.rows += pending.request.rows as u64;
     }
 
-    /// What is filled up costs as much as the longest row, for all rows.
+    /// Cost with this request. Padded rows cost as much as the longest row.
     fn cost_with(&self, cost: &RowCost, pending: &Pending) -> u64 {
-        if !self.joining.fills {
+        if !self.rules.fills {
             return self.cost.saturating_add(pending.cost);
         }
         let longest = self.longest_with(pending);
-        let row = cost.of_sizes(&Longest { joining: self.joining, inputs: &pending.request.inputs, longest: &longest });
+        let row = cost.of_sizes(&Longest { rules: self.rules, inputs: &pending.request.inputs, longest: &longest });
         row.saturating_mul(self.rows + pending.request.rows as u64)
     }
 
@@ -96,16 +96,16 @@ impl CandidateBatch<'_> {
     }
 }
 
-/// The sizes of a request whose rows are as long as the longest of its batch.
+/// Dimensions of a request whose rows are padded to the longest of the batch.
 struct Longest<'a> {
-    joining: &'a BatchRules,
+    rules: &'a BatchRules,
     inputs: &'a Inputs,
     longest: &'a Lengths,
 }
 
 impl Sizes for Longest<'_> {
     fn size(&self, dim: Dim) -> u64 {
-        let place = self.joining.inputs.iter().position(|input| *input == dim.input).filter(|_| dim.axis == 0);
+        let place = self.rules.inputs.iter().position(|input| *input == dim.input).filter(|_| dim.axis == 0);
         place.and_then(|place| self.longest.get(place)).map_or_else(|| self.inputs.size(dim), |&length| length as u64)
     }
 }

@@ -4,12 +4,12 @@ use super::{Queue, lane::Dropped, queue::Inner, sequences::Table};
 use crate::{InferRequest, Result, SequenceId};
 
 impl Queue {
-    /// Sequences that are active.
+    /// Number of active sequences.
     pub fn active_sequences(&self) -> usize {
         self.lock().sequences.as_ref().map_or(0, Table::len)
     }
 
-    /// Whether a request may go on with that sequence here.
+    /// Returns true if a request may continue that sequence here.
     pub fn holds_sequence(&self, id: &SequenceId) -> bool {
         self.lock().sequences.as_ref().is_some_and(|table| table.is_open(self.now_ns(), id))
     }
@@ -87,12 +87,12 @@ impl Queue {
         for dead in dropped.dead {
             self.metrics.queue_depth.dec();
             self.metrics.abandoned.inc();
-            let error = dead.too_late(now_ns, &self.spec);
+            let error = dead.timeout_error(now_ns, &self.spec);
             dead.reply.send(Err(error));
         }
         for orphan in dropped.orphans {
             self.metrics.queue_depth.dec();
-            let error = orphan.cut_short(&self.spec);
+            let error = orphan.orphan_error(&self.spec);
             orphan.reply.send(Err(error));
         }
     }

@@ -1,5 +1,5 @@
-//! Requests that wait for the same instances. A model has one lane; a model with sequences has one for
-//! each instance, since a sequence's requests may go to no other.
+//! Lanes: requests that wait for the same instances. A model has one lane. A model with sequences has one lane per
+//! instance, because a sequence stays on its instance.
 
 use super::{
     compatible::BatchRules,
@@ -18,56 +18,59 @@ use crate::{
 
 use std::{collections::HashSet, time::Duration};
 
-/// One line of requests, and the instances that take from it.
+/// Waiting requests, and the state of the instances that pull them.
+///
+/// Of the instances, `busy` have a batch and `parked` wait for work. The others are on their way: they hold the
+/// queue's lock, or are about to take it. Such an instance checks the lane again, so no notification is needed.
 #[derive(Debug)]
 pub(crate) struct Lane {
     pub(crate) waiting: Levels<Pending>,
     pub(crate) policy: State,
     pub(crate) busy: usize,
-    /// How many of them have a batch, and wait for what only one has at a time.
+    /// Instances with a batch that wait for the GIL.
     pub(crate) entering: usize,
     pub(crate) parked: usize,
-    /// How many of those look again by themselves, at some time.
+    /// Parked instances with a timeout. They check the lane again without a notification.
     pub(crate) timed: usize,
-    /// Whether it waits for its turn to take resources.
-    pub(crate) in_line: bool,
-    /// The number of waiting requests from which on a parked instance wants to look again.
+    /// The lane waits for resources, and is registered for them.
+    pub(crate) waits_for_resources: bool,
+    /// Number of waiting requests from which a parked instance is notified.
     pub(crate) notify_at: usize,
     /// Sequences that are over, whose state the instance still holds.
     pub(crate) over: Vec<SequenceId>,
-    /// Whether requests are steps of sequences: no two of one sequence share a batch.
+    /// Requests are steps of sequences: no two steps of one sequence share a batch.
     in_sequence: bool,
-    /// Whose turn it is, where clients take turns.
+    /// Turns of clients, for fair queueing.
     turns: Option<Box<Turns>>,
-    /// Levels whose late requests are delayed.
+    /// Levels that delay overdue requests.
     delaying: Vec<usize>,
-    joining: BatchRules,
+    rules: BatchRules,
 }
 
-/// Which requests to take.
+/// Request for parts of a batch.
 #[derive(Debug)]
 pub(crate) struct Want {
     pub(crate) rows: usize,
-    /// The rows' sizes; `None` for those of the first request.
+    /// Key of the rows; `None` for the first request's.
     pub(crate) key: Option<RowKey>,
-    /// Whether more than one may go.
+    /// Takes more than one request.
     pub(crate) joins: bool,
 }
 
-/// What was taken.
+/// Parts of a batch.
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) parts: Vec<Part>,
-    /// What they cost together, where rows have a cost.
+    /// Cost of the batch, if rows have a cost.
     pub(crate) cost: Option<u64>,
 }
 
 /// Requests that will not be computed.
 #[derive(Debug, Default)]
 pub(crate) struct Dropped {
-    /// Their callers have left, or it is too late.
+    /// Abandoned or overdue requests.
     pub(crate) dead: Vec<Pending>,
-    /// A request of their sequence before them is dead.
+    /// Requests behind a dead one of their sequence.
     pub(crate) orphans: Vec<Pending>,
     pub(crate) broken: Vec<Broken>,
 }
@@ -83,17 +86,17 @@ impl Lane {
             entering: 0,
             parked: 0,
             timed: 0,
-            in_line: false,
+            waits_for_resources: false,
             notify_at: 1,
             over: Vec::new(),
             in_sequence,
             turns: spec.queueing.fair.as_ref().map(|_| Box::new(Turns::new(spec.queueing.priorities))),
             delaying,
-            joining: BatchRules::new(spec),
+            rules: BatchRules::new(spec),
         }
     }
 
-    /// Adds a request: behind those of its level, or at its client's turn.
+    /// Adds a request: at the end of its level, or at its client's turn.
     pub(crate) fn push(&mut self, mut pending: Pending) {
         let level = pending.share.level;
         let Some(turns) = &mut self.turns else { return self.waiting.push(level, pending) };
@@ -102,23 +105,23 @@ impl Lane {
         self.waiting.insert(level, pending, |other| other.turn > turn);
     }
 
-    /// Puts a request that was taken in front of its level.
+    /// Puts a request back at the front of its level.
     pub(crate) fn put_back(&mut self, mut pending: Pending) {
         let level = pending.share.level;
         if let Some(turns) = &mut self.turns {
             turns.returned(pending.share);
-            // In front of it nothing may have a later turn.
+            // The turns of a level must ascend.
             pending.turn = self.waiting.first_of(level).map_or(0, |first| first.turn);
         }
         self.waiting.push_front(level, pending);
     }
 
-    /// Rows of a client that wait, where clients take turns.
+    /// Waiting rows of a client, for fair queueing.
     pub(crate) fn rows_of(&self, client: Client) -> usize {
         self.turns.as_ref().map_or(0, |turns| turns.waiting(client))
     }
 
-    /// When the one came that waits for longest.
+    /// Arrival of the oldest request.
     fn oldest_ns(&self) -> Option<u64> {
         match &self.turns {
             None => self.waiting.fronts().map(|first| first.arrived_ns).min(),
@@ -126,54 +129,58 @@ impl Lane {
         }
     }
 
-    /// Puts those that are late behind those of their level that are not, where it is so declared.
+    /// Moves overdue requests to the end of their level, if the level delays them.
     pub(crate) fn demote_overdue(&mut self, now_ns: u64) {
         for level in &self.delaying {
-            self.waiting.delay(*level, |pending| pending.falls_back_ns <= now_ns);
+            self.waiting.delay(*level, |pending| pending.demote_ns <= now_ns);
         }
     }
 
-    /// An instance that waits for that many requests, or for a batch that costs enough, is to be rung from here on.
+    /// Sets the number of waiting requests from which a parked instance is notified.
     pub(crate) fn notify_from(&mut self, requests: usize) {
-        // What the next one costs is not known.
-        self.notify_at = if self.joining.has_cost() { requests.min(self.waiting.len() + 1) } else { requests };
+        // The cost of the next request is unknown, so it is checked at each arrival.
+        self.notify_at = if self.rules.has_cost() { requests.min(self.waiting.len() + 1) } else { requests };
     }
 
-    /// Whether a request that has come is for a parked instance to look at now. What the last one said that looked
-    /// counts only while it looks again by itself: it may have a batch by now.
+    /// Returns true if a parked instance has to be notified of an arrival.
+    ///
+    /// `notify_at` belongs to the last instance that checked the lane. It is obeyed only while an instance checks again
+    /// on
+    /// a timeout or when resources are free. Otherwise that instance may have a batch by now, and the parked ones would
+    /// miss the arrival.
     pub(crate) fn wants_notify(&self) -> bool {
-        let awaits_more = self.timed > 0 || self.in_line;
+        let awaits_more = self.timed > 0 || self.waits_for_resources;
         self.parked > 0 && (!awaits_more || self.waiting.len() >= self.notify_at)
     }
 
-    /// What the policy sees of it.
+    /// View of the lane for the policy.
     pub(crate) fn view(&self, max_size: usize, draining: bool) -> View {
         let Some(first) = self.waiting.get(&mut Place::default()) else { return View { draining, ..View::default() } };
         let (mut rows, mut deadline_ns) = (0, u64::MAX);
-        let (mut together, mut is_cost_full) = (self.joining.none(), false);
+        let (mut batch, mut is_cost_full) = (self.rules.none(), false);
         let mut steps = HashSet::new();
         let fits = |pending: &&Pending| pending.key == first.key && self.is_next(pending, &mut steps);
-        // Beyond a full batch nothing changes the decision.
+        // Requests beyond a full batch do not change the decision.
         let (mut count, mut alike) = (0, self.waiting.iter().filter(fits));
         while count < max_size
             && let Some(pending) = alike.next()
         {
-            if !together.in_window(pending) {
+            if !batch.in_window(pending) {
                 continue;
             }
             count += 1;
-            is_cost_full = rows > 0 && together.is_full_for(pending);
+            is_cost_full = rows > 0 && batch.is_full_for(pending);
             if is_cost_full {
                 break;
             }
             rows += pending.request.rows;
-            together.add(pending);
+            batch.add(pending);
             deadline_ns = deadline_ns.min(pending.deadline_ns).min(pending.expires_ns);
         }
         View {
             rows,
-            cost: together.cost(),
-            is_cost_full: is_cost_full || together.is_full(),
+            cost: batch.cost(),
+            is_cost_full: is_cost_full || batch.is_full(),
             requests: self.waiting.len(),
             oldest_ns: self.oldest_ns().unwrap_or(first.arrived_ns),
             deadline_ns: (deadline_ns < u64::MAX).then_some(deadline_ns),
@@ -183,14 +190,14 @@ impl Lane {
         }
     }
 
-    /// Takes the first requests that fit together, in order. The dead that lie before them are dropped;
-    /// of sequences they must be swept before.
+    /// Takes the first requests that fit together, in order. Dead requests in front of them are dropped; with sequences
+    /// they are swept before.
     pub(crate) fn take(&mut self, want: Want, now_ns: u64, dropped: &mut Dropped) -> Taken {
         let mut parts = Vec::with_capacity(want.rows.min(self.waiting.len()));
-        // With the sizes of others' rows it is never alone.
+        // With a given key the requests join other rows.
         let joins_others = want.key.is_some();
         let (mut rows, mut place, mut key) = (0, Place::default(), want.key);
-        let mut together = self.joining.none();
+        let mut batch = self.rules.none();
         let mut steps = HashSet::new();
         while rows < want.rows
             && let Some(next) = self.waiting.get(&mut place)
@@ -201,18 +208,18 @@ impl Lane {
                 dropped.dead.push(dead);
                 continue;
             }
-            // Who is passed over keeps the rest of its sequence from going.
+            // A skipped request blocks the rest of its sequence.
             let is_next = self.is_next(next, &mut steps);
-            if !is_next || key.as_ref().is_some_and(|key| *key != next.key) || !together.in_window(next) {
+            if !is_next || key.as_ref().is_some_and(|key| *key != next.key) || !batch.in_window(next) {
                 place.skip();
                 continue;
             }
-            // A request goes whole, if need be alone; the next ones may not overtake it.
-            let is_too_much = rows + next.request.rows > want.rows || together.is_full_for(next);
+            // A request is never divided here. An oversized one runs alone, and later requests do not overtake it.
+            let is_too_much = rows + next.request.rows > want.rows || batch.is_full_for(next);
             if is_too_much && (joins_others || !parts.is_empty()) {
                 break;
             }
-            together.add(next);
+            batch.add(next);
             let Some(pending) = self.waiting.remove(place) else { break };
             left(&mut self.turns, &pending, true);
             let Pending { request, reply, key: own, arrived_ns, .. } = pending;
@@ -224,11 +231,11 @@ impl Lane {
                 break;
             }
         }
-        let cost = together.cost();
+        let cost = batch.cost();
         Taken { parts, cost }
     }
 
-    /// Drops the dead, and with them what follows in their sequences.
+    /// Drops dead requests, and the requests behind them in their sequences.
     pub(crate) fn sweep(&mut self, now_ns: u64) -> Dropped {
         let mut dropped = Dropped::default();
         if !self.waiting.iter().any(|pending| pending.is_dead(now_ns)) {
@@ -248,7 +255,7 @@ impl Lane {
         dropped
     }
 
-    /// Drops the steps of sequences whose state is lost, up to where each begins anew.
+    /// Drops the steps of lost sequences, each up to the step that starts it again.
     pub(crate) fn forget(&mut self, lost: Vec<SequenceId>) -> Dropped {
         let broken = lost.into_iter().map(|id| Broken { id, dropped: 0, restarts: false }).collect();
         let mut dropped = Dropped { broken, ..Dropped::default() };
@@ -258,13 +265,13 @@ impl Lane {
         dropped
     }
 
-    /// Whether no earlier request of its sequence waits.
+    /// Returns true if no earlier request of the sequence waits.
     fn is_next(&self, pending: &Pending, steps: &mut HashSet<SequenceId>) -> bool {
         !self.in_sequence || pending.step().is_none_or(|step| steps.insert(step.id.clone()))
     }
 }
 
-/// Tells that a request is gone: served, or dropped.
+/// Records that a request was served or dropped.
 fn left(turns: &mut Option<Box<Turns>>, pending: &Pending, served: bool) {
     if let Some(turns) = turns {
         turns.left(pending.share, served.then_some(pending.turn));
@@ -272,7 +279,7 @@ fn left(turns: &mut Option<Box<Turns>>, pending: &Pending, served: bool) {
 }
 
 impl Dropped {
-    /// BatchLog a step, and says whether a request before it in its sequence was dropped.
+    /// Records a step; returns true if a request before it in its sequence was dropped.
     fn follows(&mut self, step: &Step, dead: bool) -> bool {
         let broken = match self.broken.iter_mut().find(|broken| broken.id == step.id) {
             Some(broken) => broken,

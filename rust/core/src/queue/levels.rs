@@ -1,25 +1,24 @@
-//! What waits, by priority: higher levels first, each in order of arrival.
+//! Priority levels: higher levels first, each in order of arrival.
 
 use super::bounds::Load;
 use std::collections::VecDeque;
 
-/// What can be in a queue.
+/// Item of a queue.
 pub(crate) trait Weighed {
-    /// What it adds to what waits.
+    /// Load of the item.
     fn load(&self) -> Load;
 }
 
-/// A queue for each level. One level costs what a plain queue does. Where late items are delayed, each level
-/// has a second queue, for these.
+/// One deque per level. Levels that delay overdue items have a second deque for these.
 #[derive(Debug)]
 pub(crate) struct Levels<T> {
     levels: Box<[VecDeque<T>]>,
-    /// Queues of a level.
+    /// Deques per level.
     stride: usize,
     load: Load,
 }
 
-/// A place in the order of serving.
+/// Position in serving order.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place {
     level: usize,
@@ -27,14 +26,14 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Goes on behind the item that is here.
+    /// Moves behind the item at this position.
     pub(crate) fn skip(&mut self) {
         self.index += 1;
     }
 }
 
 impl<T: Weighed> Levels<T> {
-    /// `delays` says whether items may be delayed.
+    /// `delays`: items may be delayed.
     pub(crate) fn new(count: usize, delays: bool) -> Self {
         let stride = 1 + usize::from(delays);
         let levels = std::iter::repeat_with(VecDeque::new).take(count.max(1) * stride).collect();
@@ -49,18 +48,18 @@ impl<T: Weighed> Levels<T> {
         self.load.requests == 0
     }
 
-    /// All that waits together.
+    /// Load of all items.
     pub(crate) fn load(&self) -> Load {
         self.load
     }
 
-    /// Items of a level, counted from 0.
+    /// Number of items of a level, counted from 0.
     pub(crate) fn len_of(&self, level: usize) -> usize {
         let first = level * self.stride;
         self.levels.get(first..first + self.stride).unwrap_or_default().iter().map(VecDeque::len).sum()
     }
 
-    /// Puts the first items of a level behind all of it, while `late` says so.
+    /// Moves items from the front of a level to its end, while `late` returns true.
     pub(crate) fn delay(&mut self, level: usize, mut late: impl FnMut(&T) -> bool) {
         let first = level * self.stride;
         let Some([in_time, delayed]) = self.levels.get_mut(first..first + 2) else { return };
@@ -69,14 +68,14 @@ impl<T: Weighed> Levels<T> {
         }
     }
 
-    /// Adds an item behind those of its level, counted from 0.
+    /// Appends an item to its level, counted from 0.
     pub(crate) fn push(&mut self, level: usize, item: T) {
         let level = (level * self.stride).min(self.levels.len() - self.stride);
         self.load += item.load();
         self.levels[level].push_back(item);
     }
 
-    /// Adds an item behind those of its level that are not `after` it, which are all in front of those that are.
+    /// Inserts an item behind those of its level that are not `after` it. The level is partitioned by `after`.
     pub(crate) fn insert(&mut self, level: usize, item: T, after: impl Fn(&T) -> bool) {
         let level = (level * self.stride).min(self.levels.len() - self.stride);
         self.load += item.load();
@@ -85,19 +84,19 @@ impl<T: Weighed> Levels<T> {
         line.insert(place, item);
     }
 
-    /// The first item of a level.
+    /// First item of a level.
     pub(crate) fn first_of(&self, level: usize) -> Option<&T> {
         self.levels.get((level * self.stride).min(self.levels.len() - self.stride))?.front()
     }
 
-    /// Puts an item in front of those of its level.
+    /// Puts an item at the front of its level.
     pub(crate) fn push_front(&mut self, level: usize, item: T) {
         let level = (level * self.stride).min(self.levels.len() - self.stride);
         self.load += item.load();
         self.levels[level].push_front(item);
     }
 
-    /// The item at a place, or the next one behind it; `place` is moved there.
+    /// The item at a position, or the next one; `place` moves to it.
     pub(crate) fn get(&self, place: &mut Place) -> Option<&T> {
         while let Some(level) = self.levels.get(place.level) {
             if let Some(item) = level.get(place.index) {
@@ -108,24 +107,24 @@ impl<T: Weighed> Levels<T> {
         None
     }
 
-    /// Takes out the item at a place, where the next one then is.
+    /// Removes the item at a position, where the next item is afterwards.
     pub(crate) fn remove(&mut self, place: Place) -> Option<T> {
         let item = self.levels.get_mut(place.level)?.remove(place.index)?;
         self.load -= item.load();
         Some(item)
     }
 
-    /// All items in the order of serving.
+    /// All items in serving order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.levels.iter().flatten()
     }
 
-    /// The first item of each level that has one.
+    /// First item of each deque.
     pub(crate) fn fronts(&self) -> impl Iterator<Item = &T> {
         self.levels.iter().filter_map(VecDeque::front)
     }
 
-    /// Takes out the items for which `goes` says why, in the order of serving.
+    /// Removes the items for which `goes` returns a reason, in serving order.
     pub(crate) fn part<F>(&mut self, mut goes: impl FnMut(&T) -> Option<F>) -> Vec<(F, T)> {
         let mut gone = Vec::new();
         for level in &mut self.levels {
@@ -142,7 +141,7 @@ impl<T: Weighed> Levels<T> {
         gone
     }
 
-    /// Takes out everything, in the order of serving.
+    /// Removes all items, in serving order.
     pub(crate) fn clear(&mut self) -> Vec<T> {
         self.load = Load::default();
         self.levels.iter_mut().flat_map(std::mem::take).collect()

@@ -1,4 +1,7 @@
-//! Next work of an instance: waits until the policy cuts a batch.
+//! Next work of an instance.
+//!
+//! An instance loops under the queue's lock: check the lane, then take a batch, or sleep. It checks again when it is
+//! notified, and when its timeout passes. `docs/internals-queue.md` draws the states and lists the events.
 
 use super::{
     Queue, ResourceGuard,
@@ -39,40 +42,40 @@ pub(crate) struct CutBatch {
     pub(crate) lane: usize,
     pub(crate) parts: Vec<Part>,
     pub(crate) reason: Reason,
-    /// The most rows that it may have.
+    /// Maximum rows.
     pub(crate) max_rows: usize,
-    /// The cost of its rows, where rows have a cost.
+    /// Cost of its rows, if rows have a cost.
     pub(crate) cost: Option<u64>,
-    /// The server's resources that it holds.
+    /// Resources of the server that it holds.
     pub(crate) guard: Option<ResourceGuard>,
-    /// Whether other instances wait until it begins.
+    /// Other instances wait until it begins.
     pub(crate) entering: bool,
 }
 
-/// A decision to cut, and the terms of it.
+/// Decision to cut, with its terms.
 struct Cut {
     rows: usize,
     reason: Reason,
     max_rows: usize,
     guard: Option<ResourceGuard>,
-    /// Whether the instance reports when its batch begins.
+    /// The instance reports when its batch begins.
     enters: bool,
 }
 
-/// The end of a wait.
+/// End of a wait.
 struct Until {
-    /// When to look again.
+    /// Time to check again.
     time_ns: u64,
-    /// Whether the policy set that time.
+    /// The policy set that time.
     timed: bool,
-    /// The number of waiting requests that ends the wait.
+    /// Number of waiting requests that ends the wait.
     requests: usize,
 }
 
 impl Queue {
-    /// The next work of an instance, counted from 0. Blocks, for at most `patience`.
+    /// Returns the next work of an instance, counted from 0. Blocks, for at most `patience`.
     ///
-    /// `enters`: whether the instance reports when its batch begins.
+    /// `enters`: the instance reports when its batch begins.
     pub(crate) fn next_work(self: &Arc<Self>, instance: usize, patience: Option<Duration>, enters: bool) -> Next {
         let end_ns = patience.map_or(u64::MAX, |patience| self.now_ns().saturating_add(nanoseconds(patience)));
         let index = instance % self.notifiers.len();
@@ -110,7 +113,9 @@ impl Queue {
                     }
                 }
                 Decision::Wait { .. } if closed && view.requests == 0 => {
-                    // An instance that waited for resources when the rest was taken has nothing to wait for either.
+                    // Instances that waited for resources get no notification when the last request is taken, so each
+                    // one that ends
+                    // wakes the next.
                     let notify = self.share.get().is_some() && lane.parked > 0;
                     drop(inner);
                     if notify {
@@ -119,7 +124,7 @@ impl Queue {
                     return Next::Closed;
                 }
                 Decision::Wait { .. } if now_ns >= end_ns => {
-                    let wakeups = self.leave_line(lane, index);
+                    let wakeups = self.leave_resources(lane, index);
                     drop(inner);
                     wakeups.notify();
                     return Next::Nothing;
@@ -136,7 +141,7 @@ impl Queue {
     /// Takes a batch.
     ///
     /// # Errors
-    /// The lock, if all that could be taken was dead: the caller looks again.
+    /// The lock, if all requests were dead: the instance checks again.
     fn cut<'a>(
         self: &'a Arc<Self>,
         mut inner: MutexGuard<'a, Inner>,
@@ -147,7 +152,7 @@ impl Queue {
         let Cut { rows, reason, max_rows, guard, enters } = cut;
         let Taken { parts, cost } = self.take(&mut inner, index, now_ns, rows, None);
         if parts.is_empty() {
-            // Dropping the guard wakes other lanes, perhaps one of this queue, and takes their queues' locks.
+            // Dropping the guard notifies other lanes, and takes their queues' locks. One may be of this queue.
             drop(inner);
             drop(guard);
             return Err(self.lock());
@@ -157,8 +162,8 @@ impl Queue {
         lane.busy += 1;
         lane.entering += usize::from(entering);
         lane.policy.started(now_ns);
-        // The rest may be enough for another idle instance. One that waited for resources together with this one has
-        // to wait for the next requests now.
+        // The rest may be enough for another idle instance. If this lane waited for resources, the other parked
+        // instances have to lower their `notify_at` again.
         let notify = lane.parked > 0 && (guard.is_some() || !lane.waiting.is_empty());
         drop(inner);
         if notify {
@@ -167,7 +172,7 @@ impl Queue {
         Ok(CutBatch { queue: Arc::clone(self), lane: index, parts, reason, max_rows, cost, guard, entering })
     }
 
-    /// Waits until notified, or until a time. Of a model with short batches, the first wait spins.
+    /// Waits for a notification or a timeout. With short batches the first wait spins.
     fn wait<'a>(
         &'a self,
         mut inner: MutexGuard<'a, Inner>,
@@ -181,7 +186,7 @@ impl Queue {
         lane.parked += 1;
         let notify = &self.notifiers[index];
         if !until.timed && *may_spin && lane.policy.is_fast() {
-            // A sleeping thread takes tens of microseconds to wake up, many times what a short batch takes.
+            // Waking a sleeping thread takes tens of microseconds, many times the duration of a short batch.
             let seen = notify.seen();
             drop(inner);
             notify.spin(seen);
@@ -199,7 +204,7 @@ impl Queue {
         inner
     }
 
-    /// A batch of that lane begins. Instances that wait for that look again by themselves.
+    /// Records that a batch begins. Instances that wait for that have a timeout, so none is notified.
     pub(crate) fn entered(&self, lane: usize) {
         let now_ns = self.now_ns();
         let lane = &mut self.lock().lanes[lane];
@@ -207,7 +212,7 @@ impl Queue {
         lane.policy.entered(now_ns);
     }
 
-    /// Waiting requests that fit into a batch of `inputs`, of at most `room` rows.
+    /// Takes waiting requests that fit into a batch of `inputs`, at most `room` rows.
     pub(crate) fn late_joiners(&self, lane: usize, inputs: &Inputs, room: usize) -> Vec<Part> {
         let mut inner = self.lock();
         if inner.lanes[lane].waiting.is_empty() || room == 0 {
@@ -217,7 +222,7 @@ impl Queue {
         self.take(&mut inner, lane, self.now_ns(), room, Some(key)).parts
     }
 
-    /// Takes the first requests that fit together, in order. Abandoned and late requests are dropped here.
+    /// Takes the first requests that fit together, in order. Dead requests are dropped.
     fn take(&self, inner: &mut Inner, lane: usize, now_ns: u64, rows: usize, key: Option<RowKey>) -> Taken {
         let joins = self.spec.batching.as_ref().is_some_and(|batching| batching.dynamic);
         let mut dropped = Dropped::default();

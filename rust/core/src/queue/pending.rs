@@ -1,29 +1,29 @@
-//! A request that waits.
+//! Waiting requests.
 
 use super::{bounds::Load, levels::Weighed, turns::Share};
 use crate::{Error, InferRequest, Kind, ModelSpec, Reply, Step, batch::gather::RowKey, request::Lengths};
 use std::time::Duration;
 
-/// A request that waits. Times are nanoseconds since the queue was made.
+/// A waiting request. Times are nanoseconds since the queue was created.
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) request: InferRequest,
     pub(crate) reply: Reply,
     pub(crate) key: RowKey,
     pub(crate) arrived_ns: u64,
-    /// Its caller's deadline; `u64::MAX` without one.
+    /// Client's deadline; `u64::MAX` without one.
     pub(crate) deadline_ns: u64,
-    /// The end of the time that it may wait; `u64::MAX` without one.
+    /// End of the allowed wait; `u64::MAX` without a limit.
     pub(crate) expires_ns: u64,
-    /// When it goes behind those of its level that are in time; `u64::MAX` for never.
-    pub(crate) falls_back_ns: u64,
+    /// Time to move behind the requests of its level that are not overdue; `u64::MAX` for never.
+    pub(crate) demote_ns: u64,
     pub(crate) load: Load,
     pub(crate) share: Share,
-    /// Its turn, where clients take turns.
+    /// Turn, for fair queueing.
     pub(crate) turn: u64,
-    /// What it costs alone; 0 where rows have no cost.
+    /// Cost of the request alone; 0 if rows have no cost.
     pub(crate) cost: u64,
-    /// How long its rows are, where that may differ.
+    /// Row lengths of the ragged inputs.
     pub(crate) lengths: Lengths,
 }
 
@@ -38,8 +38,8 @@ impl Pending {
         self.deadline_ns.min(self.expires_ns) <= now_ns || self.reply.is_abandoned()
     }
 
-    /// What a dead request is answered.
-    pub(crate) fn too_late(&self, now_ns: u64, spec: &ModelSpec) -> Error {
+    /// Error for a dead request.
+    pub(crate) fn timeout_error(&self, now_ns: u64, spec: &ModelSpec) -> Error {
         if self.expires_ns <= now_ns && self.deadline_ns > now_ns {
             let limit = Duration::from_nanos(self.expires_ns.saturating_sub(self.arrived_ns));
             let model = &spec.name;
@@ -54,8 +54,8 @@ impl Pending {
         )
     }
 
-    /// What a request is answered whose sequence lacks the one before it.
-    pub(crate) fn cut_short(&self, spec: &ModelSpec) -> Error {
+    /// Error for a request whose predecessor in the sequence was not computed.
+    pub(crate) fn orphan_error(&self, spec: &ModelSpec) -> Error {
         let id = self.step().map(|step| step.id.to_string()).unwrap_or_default();
         Error::invalid(format!(
             "sequence {id} must begin again with sequence_start: model '{}' did not compute a request before this one",

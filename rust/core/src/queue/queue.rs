@@ -14,27 +14,27 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
-/// The waiting requests of one model.
+/// Queue of one model: limits, lanes of waiting requests, and the policy's state, under one lock.
 #[derive(Debug)]
 pub struct Queue {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) metrics: Arc<ModelMetrics>,
-    /// Times inside are nanoseconds since then, so that the policy needs no clock.
+    /// Origin of the times inside, in nanoseconds. The policy needs no clock.
     pub(super) epoch: Instant,
     pub(super) fixed_rows: bool,
     pub(super) inner: Mutex<Inner>,
-    /// One for each lane. Shared, so that an I/O thread can wake a lane without holding the queue.
+    /// One per lane. Shared, so that an I/O thread can notify a lane without the queue.
     pub(super) notifiers: Box<[Arc<Notify>]>,
-    /// The model's share of the server's resources, if its batches need any.
+    /// Share of the server's resources, if the model's batches need any.
     pub(super) share: OnceLock<ResourceShare>,
 }
 
 #[derive(Debug)]
 pub(super) struct Inner {
     pub(super) lanes: Box<[Lane]>,
-    /// For a model with sequences: the lane of each.
+    /// Lane of each sequence.
     pub(super) sequences: Option<Table>,
-    /// Warm-up calls by instance, each in a queue of its own. An instance answers them before all else.
+    /// Warm-up calls by instance, each in a separate queue. An instance computes them first.
     pub(super) warmups: Vec<(usize, Arc<Queue>)>,
     pub(super) bounds: QueueLimits,
     pub(super) drain: Drain,
@@ -43,18 +43,18 @@ pub(super) struct Inner {
     pub(super) closed: bool,
 }
 
-/// A batch that was answered.
+/// An answered batch.
 pub(crate) struct Answered<'a> {
     pub(crate) lane: usize,
     pub(crate) requests: usize,
     pub(crate) rows: usize,
-    /// What they cost, where rows have a cost.
+    /// Cost, if rows have a cost.
     pub(crate) cost: Option<u64>,
     pub(crate) duration: Duration,
     pub(crate) reason: Reason,
-    /// The longest wait of its requests.
+    /// Longest wait of its requests.
     pub(crate) waited: Duration,
-    /// The sequences of its requests.
+    /// Sequences of its requests.
     pub(crate) steps: &'a [SequenceId],
 }
 
@@ -82,17 +82,17 @@ impl Queue {
         }
     }
 
-    /// The model that it feeds.
+    /// Declaration of the model.
     pub fn spec(&self) -> &Arc<ModelSpec> {
         &self.spec
     }
 
-    /// That model's metrics.
+    /// Metrics of the model.
     pub fn metrics(&self) -> &Arc<ModelMetrics> {
         &self.metrics
     }
 
-    /// A batch was answered: the policy learns from it, its instance is free again, and its sequences go on.
+    /// Records an answered batch: the policy learns from it, and its instance and sequences are free again.
     pub(crate) fn answered(&self, answered: &Answered<'_>) {
         let now_ns = self.now_ns();
         let mut inner = self.lock();
@@ -113,13 +113,13 @@ impl Queue {
         }
     }
 
-    /// From now on nothing waits for company, and no sequence begins.
+    /// Starts draining: nothing waits for more requests, and no sequence begins.
     pub fn drain(&self) {
         self.lock().draining = true;
         self.notify_all();
     }
 
-    /// Refuses new requests; instances end when what waits is computed.
+    /// Closes the queue: new requests are refused. Instances end after the waiting requests.
     pub fn close(&self) {
         let mut inner = self.lock();
         (inner.draining, inner.closed) = (true, true);
@@ -129,12 +129,12 @@ impl Queue {
         self.notify_all();
     }
 
-    /// Whether it was closed.
+    /// Returns true after [`Queue::close`].
     pub fn is_closed(&self) -> bool {
         self.lock().closed
     }
 
-    /// Answers everything that waits with `error`, and closes. Returns how many there were.
+    /// Closes the queue and fails all waiting requests. Returns their number.
     pub fn fail_waiting(&self, error: &Error) -> usize {
         self.close();
         let waiting: Vec<Pending> = self.lock().lanes.iter_mut().flat_map(|lane| lane.waiting.clear()).collect();
@@ -146,14 +146,14 @@ impl Queue {
         count
     }
 
-    /// What the policy has learned so far: fixed cost, cost a row or unit of cost (both in nanoseconds), returning share.
+    /// Learned values: fixed cost and cost per row or unit of cost, in nanoseconds, and the share of returning clients.
     pub fn learned(&self) -> (u64, u64, f64) {
         let inner = self.lock();
         let policy = &inner.lanes[0].policy;
         (policy.cost.fixed_ns(), policy.cost.per_unit_ns(), policy.returns.share())
     }
 
-    /// Wakes an idle instance of a lane.
+    /// Notifies an idle instance of a lane.
     pub(super) fn notify(&self, lane: usize) {
         self.notifiers[lane].notify_one();
     }
@@ -176,12 +176,12 @@ impl Queue {
 }
 
 impl Inner {
-    /// What waits.
+    /// Load of the waiting requests.
     pub(super) fn waiting(&self) -> Load {
         self.lanes.iter().fold(Load::default(), |sum, lane| sum + lane.waiting.load())
     }
 
-    /// Whether nothing waits and nothing is computed.
+    /// Returns true if nothing waits and nothing is computed.
     fn is_idle(&self) -> bool {
         self.lanes.iter().all(|lane| lane.waiting.is_empty() && lane.busy == 0)
     }

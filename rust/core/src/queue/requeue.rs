@@ -1,4 +1,4 @@
-//! What follows a batch that was too large for the memory: smaller ones, and its requests once more.
+//! Retry after a batch ran out of memory: smaller batches, and its requests again.
 
 use super::{
     Queue,
@@ -11,7 +11,7 @@ use crate::{
 use std::time::Instant;
 
 impl Queue {
-    /// A batch of `rows` was too large. Returns the most rows of the next ones.
+    /// Limits batches to half of `rows`. Returns the new maximum.
     pub(crate) fn shrink_batches(&self, lane: usize, rows: usize) -> usize {
         let mut inner = self.lock();
         let policy = &mut inner.lanes[lane].policy;
@@ -19,7 +19,7 @@ impl Queue {
         policy.max_size()
     }
 
-    /// Puts the requests of a batch that was cut at that time back where they were, in front of their levels.
+    /// Puts the requests of a batch back at the front of their levels.
     pub(crate) fn requeue(&self, lane: usize, parts: Vec<Part>, cut_at: Instant) {
         let cut_ns = self.to_ns(cut_at);
         let mut inner = self.lock();
@@ -28,9 +28,9 @@ impl Queue {
         for Part { request, reply, waited } in parts.into_iter().rev() {
             let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
             let level = self.spec.queueing.level(request.schedule.priority);
-            let newcomer = Candidate { load: Load::of(&request), level, client: request.schedule.client };
+            let candidate = Candidate { load: Load::of(&request), level, client: request.schedule.client };
             let arrived_ns = cut_ns.saturating_sub(super::queue::nanoseconds(waited));
-            lane_of.put_back(self.pending(request, reply, (key, newcomer), arrived_ns));
+            lane_of.put_back(self.pending(request, reply, (key, candidate), arrived_ns));
             self.metrics.queue_depth.inc();
         }
         drop(inner);

@@ -1,9 +1,10 @@
-//! What the instances of all models share: devices, memory, licences. An instance begins a batch only when there is all
-//! that its model needs.
+//! Resources that the instances of all models share: devices, memory, licences. A batch begins only if all that its
+//! model needs is free.
 //!
-//! All of it is taken in one step, so no two can hold what the other one waits for. Who has waited for its turn comes
-//! first: a model's turn moves on by the inverse of its weight each time that it begins, as in stride scheduling, and
-//! what a model waits for is kept from those whose turn is later. So one that needs much does not starve.
+//! All amounts are taken in one step, so there is no deadlock. Stride scheduling decides who is next: each start moves
+//! a
+//! model's turn by the inverse of its weight. Free amounts are reserved for waiting lanes in the order of their turns,
+//! so a model with large needs does not starve.
 
 use super::{Queue, lane::Lane};
 use crate::{Error, ResourceRequest, Result, batch::policy::Decision};
@@ -16,7 +17,7 @@ use std::{
     },
 };
 
-/// What a server has.
+/// Resources of a server.
 #[derive(Debug, Default)]
 pub struct Resources {
     names: Vec<(Arc<str>, u64)>,
@@ -27,13 +28,13 @@ pub struct Resources {
 #[derive(Debug, Default)]
 struct Inner {
     free: Vec<u64>,
-    /// Who could begin, by turn.
+    /// Lanes that wait, by turn.
     waiting: Vec<Waiting>,
-    /// The turn of the last one that began.
+    /// Turn of the last start.
     turn: f64,
 }
 
-/// A lane of a model that could begin a batch, had it what it needs.
+/// A lane that could start a batch if its resources were free.
 #[derive(Debug)]
 struct Waiting {
     share: u64,
@@ -43,26 +44,26 @@ struct Waiting {
     queue: Weak<Queue>,
 }
 
-/// A model's claim to what it needs.
+/// Registration of a model for resources.
 #[derive(Debug)]
 pub struct ResourceShare {
     resources: Arc<Resources>,
     needs: Arc<[(usize, u64)]>,
     stride: f64,
-    /// Which one it is.
+    /// Identity of the registration.
     id: u64,
-    /// Its next turn; changed under the resources' lock only.
+    /// Next turn; changed under the resources' lock only.
     turn: Mutex<f64>,
 }
 
-/// What an instance holds while it computes a batch. It is given back when this is dropped.
+/// Resources of a running batch. Dropping it releases them.
 #[must_use = "it is given back when it is dropped"]
 pub(crate) struct ResourceGuard {
     resources: Arc<Resources>,
     needs: Arc<[(usize, u64)]>,
 }
 
-/// Lanes that may begin now.
+/// Lanes to notify.
 #[must_use = "they wait to be rung"]
 #[derive(Debug, Default)]
 pub(crate) struct Wakeups(Vec<(Arc<Queue>, usize)>);
@@ -72,7 +73,7 @@ impl Wakeups {
         self.0.is_empty()
     }
 
-    /// Wakes them. No queue may be locked here.
+    /// Notifies the lanes. The thread must not hold a queue's lock.
     pub(crate) fn notify(self) {
         self.0.into_iter().for_each(|(queue, lane)| queue.notify_parked(lane));
     }
@@ -88,24 +89,24 @@ impl Drop for ResourceGuard {
     fn drop(&mut self) {
         let mut inner = self.resources.lock();
         self.needs.iter().for_each(|&(index, amount)| inner.free[index] += amount);
-        let wakeups = inner.who_may();
+        let wakeups = inner.startable();
         drop(inner);
         wakeups.notify();
     }
 }
 
 impl Resources {
-    /// So much of each.
+    /// Creates resources from names and amounts.
     pub fn new(has: impl IntoIterator<Item = (Arc<str>, u64)>) -> Self {
         let names: Vec<_> = has.into_iter().collect();
         let free = names.iter().map(|(_, amount)| *amount).collect();
         Self { names, inner: Mutex::new(Inner { free, ..Inner::default() }), next: AtomicU64::new(0) }
     }
 
-    /// A model's claim to what it needs for each batch.
+    /// Registers a model.
     ///
     /// # Errors
-    /// `InvalidInput` that names the resource which is not there, or of which there is too little.
+    /// `InvalidInput`: an unknown resource, or a larger amount than the server has.
     pub fn register(self: &Arc<Self>, model: &str, needs: &ResourceRequest) -> Result<ResourceShare> {
         let find = |(name, amount): &(Arc<str>, u64)| match self.names.iter().position(|(known, _)| known == name) {
             None => {
@@ -136,13 +137,13 @@ impl Resources {
 }
 
 impl Inner {
-    /// Those whose turn it is, and who have what they need.
-    fn who_may(&mut self) -> Wakeups {
+    /// Lanes whose turn it is, and whose resources are free.
+    fn startable(&mut self) -> Wakeups {
         self.waiting.sort_by(|one, other| one.turn.partial_cmp(&other.turn).unwrap_or(Ordering::Equal));
         let mut left = self.free.clone();
         let may = |one: &&Waiting| {
             let enough = one.needs.iter().all(|&(index, amount)| left[index] >= amount);
-            // What is not enough is kept for it.
+            // What is free is reserved for it.
             one.needs.iter().for_each(|&(index, amount)| left[index] = left[index].saturating_sub(amount));
             enough
         };
@@ -150,8 +151,8 @@ impl Inner {
         Wakeups(chosen.into_iter().filter_map(|(queue, lane)| Some((queue.upgrade()?, lane))).collect())
     }
 
-    /// What is left for a turn, when those before it have theirs.
-    fn left_for(&self, turn: f64, share: u64) -> Vec<u64> {
+    /// Amounts that are left for a turn, after the reservations of earlier turns.
+    fn available_for(&self, turn: f64, share: u64) -> Vec<u64> {
         let mut left = self.free.clone();
         for before in self.waiting.iter().filter(|one| one.turn < turn && one.share != share) {
             before.needs.iter().for_each(|&(index, amount)| left[index] = left[index].saturating_sub(amount));
@@ -161,14 +162,14 @@ impl Inner {
 }
 
 impl ResourceShare {
-    /// Takes what a batch needs; or has this lane wait for its turn, which is when it is rung.
+    /// Takes the resources of a batch, or registers the lane to be notified at its turn.
     pub(crate) fn take(&self, queue: &Arc<Queue>, lane: usize) -> Option<ResourceGuard> {
         let mut inner = self.resources.lock();
         let mut own = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
-        let in_line = inner.waiting.iter().find(|one| one.share == self.id && one.lane == lane);
-        // Who was away has saved up nothing.
-        let turn = in_line.map_or(own.max(inner.turn), |one| one.turn);
-        let left = inner.left_for(turn, self.id);
+        let waits_for_resources = inner.waiting.iter().find(|one| one.share == self.id && one.lane == lane);
+        // Idle time earns no credit.
+        let turn = waits_for_resources.map_or(own.max(inner.turn), |one| one.turn);
+        let left = inner.available_for(turn, self.id);
         if self.needs.iter().any(|&(index, amount)| left[index] < amount) {
             if !inner.waiting.iter().any(|one| one.share == self.id && one.lane == lane) {
                 let needs = Arc::clone(&self.needs);
@@ -179,16 +180,16 @@ impl ResourceShare {
         self.needs.iter().for_each(|&(index, amount)| inner.free[index] -= amount);
         inner.waiting.retain(|one| one.share != self.id || one.lane != lane);
         (inner.turn, *own) = (inner.turn.max(turn), turn + self.stride);
-        // Its other lanes have their turn later, too.
+        // The other lanes of the model move back, too.
         inner.waiting.iter_mut().filter(|one| one.share == self.id).for_each(|one| one.turn = *own);
         Some(ResourceGuard { resources: Arc::clone(&self.resources), needs: Arc::clone(&self.needs) })
     }
 
-    /// The lane has nothing to begin any more. Those who may begin in its place are to be rung.
+    /// Removes a lane that has nothing to start. The returned lanes may start instead.
     pub(crate) fn leave(&self, lane: usize) -> Wakeups {
         let mut inner = self.resources.lock();
         inner.waiting.retain(|one| one.share != self.id || one.lane != lane);
-        inner.who_may()
+        inner.startable()
     }
 }
 
@@ -196,35 +197,36 @@ impl Drop for ResourceShare {
     fn drop(&mut self) {
         let mut inner = self.resources.lock();
         inner.waiting.retain(|one| one.share != self.id);
-        let wakeups = inner.who_may();
+        let wakeups = inner.startable();
         drop(inner);
         wakeups.notify();
     }
 }
 
 impl Queue {
-    /// From now on a batch begins only when there is what this claims. Once, before the first batch.
+    /// Sets the resources that each batch needs. Call once, before the first batch.
     pub fn set_resources(&self, share: ResourceShare) {
         let _ = self.share.set(share);
     }
 
-    /// Wakes an instance of a lane that another thread has seen to wait.
+    /// Notifies a lane that another thread has found waiting for resources.
     pub(crate) fn notify_parked(&self, lane: usize) {
-        // It holds the lock from when it gets in line until it sleeps.
+        // The lane registers itself and begins to sleep without releasing the queue's lock in between. With the lock
+        // taken here, it sleeps, and the notification is not lost.
         drop(self.lock());
         self.notify(lane);
     }
 
-    /// It does not wait for its turn any more. Whom to ring in its place.
-    pub(super) fn leave_line(&self, lane: &mut Lane, index: usize) -> Wakeups {
-        let share = self.share.get().filter(|_| std::mem::take(&mut lane.in_line));
+    /// Ends the wait for resources. The returned lanes may start instead.
+    pub(super) fn leave_resources(&self, lane: &mut Lane, index: usize) -> Wakeups {
+        let share = self.share.get().filter(|_| std::mem::take(&mut lane.waits_for_resources));
         share.map(|share| share.leave(index)).unwrap_or_default()
     }
 
-    /// Takes what a batch needs, if one is to be cut. Without that it waits, which may be for nothing but its turn.
+    /// Takes resources if the decision is to cut; without them the lane waits for its turn only.
     ///
     /// # Errors
-    /// Whom to ring before all is looked at again: the lane was in line, and there is nothing to cut any more.
+    /// Lanes to notify before the instance checks again: the lane waited for resources, and has nothing to cut now.
     pub(super) fn take_resources(
         self: &Arc<Self>,
         lane: &mut Lane,
@@ -233,13 +235,13 @@ impl Queue {
     ) -> std::result::Result<(Option<ResourceGuard>, Decision), Wakeups> {
         let Some(share) = self.share.get() else { return Ok((None, decision)) };
         if !matches!(decision, Decision::Cut(..)) {
-            let wakeups = self.leave_line(lane, index);
+            let wakeups = self.leave_resources(lane, index);
             return if wakeups.is_empty() { Ok((None, decision)) } else { Err(wakeups) };
         }
-        let grant = share.take(self, index);
-        lane.in_line = grant.is_none();
-        // What it waits for is no arrival.
+        let guard = share.take(self, index);
+        lane.waits_for_resources = guard.is_none();
+        // Arrivals do not end this wait.
         let wait = Decision::Wait { until_ns: None, requests: usize::MAX };
-        Ok(if grant.is_some() { (grant, decision) } else { (None, wait) })
+        Ok(if guard.is_some() { (guard, decision) } else { (None, wait) })
     }
 }

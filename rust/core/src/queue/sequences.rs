@@ -1,19 +1,19 @@
-//! Sequences: requests that belong together, computed in order by the one instance that holds their state.
+//! Sequences: related requests, computed in order by the instance that holds their state.
 //!
-//! [`Table`] says which instance that is. It is plain data: every method takes the time as a number.
+//! [`Table`] maps sequences to instances. It is plain data: each method gets the time as a number.
 
 use crate::{Error, InferRequest, Kind, ModelSpec, Result, SequenceId, Sequences, Step, request::LONGEST_ID};
 use std::{collections::HashMap, time::Duration};
 
-/// Which instance holds which sequence.
+/// Instances of the active sequences.
 #[derive(Debug)]
 pub(crate) struct Table {
     idle_ns: u64,
     max_active: usize,
     active: HashMap<SequenceId, Active>,
-    /// Sequences on each instance.
+    /// Number of sequences per instance.
     load: Vec<usize>,
-    /// Nothing lapses before then.
+    /// Earliest time at which a sequence may time out.
     lapse_ns: u64,
 }
 
@@ -22,19 +22,19 @@ struct Active {
     instance: usize,
     /// Requests that wait or are computed.
     pending: usize,
-    /// When the last of them came, or was computed.
+    /// Time of the last arrival or result.
     seen_ns: u64,
-    /// Whether a request may follow that does not start the sequence anew.
+    /// A request may continue the sequence.
     open: bool,
 }
 
-/// A sequence of which some requests will not be computed.
+/// A sequence that lost requests.
 #[derive(Debug)]
 pub(crate) struct Broken {
     pub(crate) id: SequenceId,
-    /// How many of them.
+    /// Number of dropped requests.
     pub(crate) dropped: usize,
-    /// Whether a start waits behind them.
+    /// A start waits behind them.
     pub(crate) restarts: bool,
 }
 
@@ -49,32 +49,33 @@ impl Table {
         }
     }
 
-    /// Sequences that are active, or ended and not computed yet.
+    /// Number of sequences that are active, or have ended and are not computed yet.
     pub(crate) fn len(&self) -> usize {
         self.active.len()
     }
 
-    /// Whether a request may follow in that sequence.
+    /// Returns true if a request may continue the sequence.
     pub(crate) fn is_open(&self, now_ns: u64, id: &SequenceId) -> bool {
         let lapses = |active: &Active| active.pending == 0 && active.seen_ns.saturating_add(self.idle_ns) <= now_ns;
         self.active.get(id).is_some_and(|active| active.open && !lapses(active))
     }
 
-    /// The sequences that an instance holds.
+    /// Sequences of an instance.
     pub(crate) fn of_instance(&self, instance: usize) -> Vec<SequenceId> {
         self.active.iter().filter(|(_, active)| active.instance == instance).map(|(id, _)| id.clone()).collect()
     }
 
-    /// When to look for lapsed sequences again; `u64::MAX` if there is nothing to wait for.
+    /// Earliest time at which a sequence may time out; `u64::MAX` for none.
     pub(crate) fn lapse_ns(&self) -> u64 {
         self.lapse_ns
     }
 
-    /// The instance that a request goes to. What has lapsed by `now_ns` must be gone already.
+    /// Instance of a request. Timed-out sequences must have been removed before.
     ///
     /// # Errors
-    /// `InvalidInput` for what is no step of an active sequence, `Overloaded` for one too many,
-    /// `Unavailable` for a new one while the model drains. The message names the sequence.
+    /// `InvalidInput`: not a step of an active sequence. `Overloaded`: too many sequences. `Unavailable`: a new
+    /// sequence
+    /// while the model drains. The message has the sequence.
     pub(crate) fn route(
         &mut self,
         now_ns: u64,
@@ -97,7 +98,7 @@ impl Table {
             ));
         }
         let active = match known {
-            // A start takes over the place of the sequence that it follows.
+            // A start reuses the entry of the sequence that it follows.
             Some(active) => Active { pending: active.pending + 1, ..active },
             None if self.active.len() >= self.max_active => return Err(self.full(spec, now_ns)),
             None => Active { instance: self.take_place(), pending: 1, seen_ns: now_ns, open: true },
@@ -106,12 +107,12 @@ impl Table {
         Ok(active.instance)
     }
 
-    /// A request was computed, well or not. Returns its instance if the sequence is over.
+    /// Records a computed or failed request. Returns its instance if the sequence is over.
     pub(crate) fn computed(&mut self, now_ns: u64, id: &SequenceId) -> Option<usize> {
         self.dropped(now_ns, id, 1)
     }
 
-    /// Requests will not be computed, so their sequence cannot go on. Returns its instance if it is over.
+    /// Records dropped requests, which end their sequence. Returns its instance if it is over.
     pub(crate) fn broke(&mut self, now_ns: u64, broken: &Broken) -> Option<usize> {
         if !broken.restarts
             && let Some(active) = self.active.get_mut(&broken.id)
@@ -121,7 +122,7 @@ impl Table {
         self.dropped(now_ns, &broken.id, broken.dropped)
     }
 
-    /// Gives up the sequences that were silent for too long. Returns them with their instances.
+    /// Removes timed-out sequences. Returns them with their instances.
     pub(crate) fn lapse(&mut self, now_ns: u64) -> Vec<(usize, SequenceId)> {
         if now_ns < self.lapse_ns {
             return Vec::new();
@@ -159,7 +160,7 @@ impl Table {
         Some(instance)
     }
 
-    /// A place on the instance with the fewest sequences.
+    /// Adds a sequence to the instance with the fewest.
     fn take_place(&mut self) -> usize {
         let least = self.load.iter().enumerate().min_by_key(|(_, count)| **count).map_or(0, |(instance, _)| instance);
         self.load[least] += 1;
@@ -178,7 +179,7 @@ impl Table {
     }
 }
 
-/// Checks what does not depend on other requests.
+/// Checks that do not depend on other requests.
 fn check<'r>(request: &'r InferRequest, spec: &ModelSpec) -> Result<&'r Step> {
     let Some(step) = request.schedule.step.as_deref() else {
         return Err(Error::invalid(format!(
@@ -228,7 +229,7 @@ mod tests {
             Self { spec, table }
         }
 
-        /// Routes a request with the marks of `flags`: s for start, e for end, d for a model that drains.
+        /// Routes a request with `flags`: s for start, e for end, d for a model that drains.
         fn route(&mut self, second: u64, id: u64, flags: &str) -> Result<usize> {
             self.table.lapse(second * SECOND);
             let mut request = request(fp32(&[1, 1], &[0.0]));

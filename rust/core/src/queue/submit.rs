@@ -1,4 +1,4 @@
-//! How a request gets into the queue.
+//! Submission of requests.
 
 use super::{
     Queue,
@@ -14,20 +14,22 @@ use crate::{
 use std::sync::Arc;
 
 impl Queue {
-    /// Puts a request in the queue.
+    /// Submits a request.
     ///
-    /// With a `completions`, an idle instance is rung when that completions's thread has queued all that is ready.
+    /// With `completions`, an idle instance is notified after that I/O thread has queued all requests of one socket
+    /// poll.
     ///
     /// # Errors
-    /// `Overloaded` with a hint when to retry if the queue is full; `Unavailable` if it is closed; for a
-    /// model with sequences also `InvalidInput` if the request is no step of an active one.
+    /// `Overloaded`: the queue is full; the error has a retry hint. `Unavailable`: the queue is closed. `InvalidInput`:
+    /// the
+    /// request is not a step of an active sequence, for models with sequences.
     pub fn submit(self: &Arc<Self>, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<Ticket> {
         let (reply, ticket) = reply(completions.cloned());
         self.enqueue(request, reply, completions)?;
         Ok(ticket)
     }
 
-    /// As [`Queue::submit`], for a model that gives any number of answers.
+    /// Submits a request to a model that streams.
     ///
     /// # Errors
     /// As [`Queue::submit`].
@@ -54,13 +56,13 @@ impl Queue {
             return Err(Error::new(Kind::Unavailable, format!("model '{}' is shutting down", self.spec.name)));
         }
         let level = self.spec.queueing.level(request.schedule.priority);
-        let newcomer = Candidate { load: Load::of(&request), level, client: request.schedule.client };
-        self.admit(&mut inner, Some(newcomer))?;
+        let candidate = Candidate { load: Load::of(&request), level, client: request.schedule.client };
+        self.admit(&mut inner, Some(candidate))?;
         inner.drain.began(now_ns);
         let index = self.route(&mut inner, &request, now_ns)?;
         let lane = &mut inner.lanes[index];
         lane.policy.arrival(now_ns);
-        lane.push(self.pending(request, reply, (key, newcomer), now_ns));
+        lane.push(self.pending(request, reply, (key, candidate), now_ns));
         self.metrics.queue_depth.inc();
         let notify = lane.wants_notify();
         drop(inner);
@@ -83,7 +85,7 @@ impl Queue {
         let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
         let Level { timeout, overdue, .. } = self.spec.queueing.policy(level);
         let limit_ns = timeout.map_or(u64::MAX, |limit| arrived_ns.saturating_add(super::queue::nanoseconds(limit)));
-        let (expires_ns, falls_back_ns) = match overdue {
+        let (expires_ns, demote_ns) = match overdue {
             Overdue::Reject => (limit_ns, u64::MAX),
             Overdue::Delay => (u64::MAX, limit_ns),
         };
@@ -96,7 +98,7 @@ impl Queue {
             arrived_ns,
             deadline_ns,
             expires_ns,
-            falls_back_ns,
+            demote_ns,
             load,
             share,
             turn: 0,

@@ -1,4 +1,4 @@
-//! What a queue has learned and decided, and its knobs while it serves.
+//! Introspection and tuning of a queue while it serves.
 
 use super::{Load, Queue, QueueLimits};
 use crate::{Batching, Error, Result, batch::policy::Reason};
@@ -7,83 +7,83 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// The decisions that are remembered.
+/// Number of recorded batches.
 const REMEMBERED: usize = 64;
 
-/// One batch, from its cut to its answer.
+/// Record of one batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchRecord {
-    /// When it was answered.
+    /// Time of the responses.
     pub answered: SystemTime,
-    /// Why it was cut.
+    /// Reason for the cut.
     pub reason: Reason,
-    /// Its requests.
+    /// Requests.
     pub requests: usize,
-    /// Their rows.
+    /// Rows.
     pub rows: usize,
-    /// What they cost, where rows have a cost.
+    /// Cost, if rows have a cost.
     pub cost: Option<u64>,
-    /// How long the one had waited that waited longest.
+    /// Longest wait of its requests.
     pub waited: Duration,
-    /// What the handler took; from the cut to the answer if it failed.
+    /// Handler's time; from the cut to the error if it failed.
     pub duration: Duration,
 }
 
-/// The last decisions, oldest first.
+/// Recent batches, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct BatchLog(VecDeque<BatchRecord>);
 
-/// What can be changed while a model serves; `None` leaves it as it is.
+/// Options that can change while a model serves; `None` leaves an option unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Tuning {
-    /// The most rows in a batch: 1 to what the model declares.
+    /// Maximum rows of a batch: 1 to the declared maximum.
     pub max_size: Option<usize>,
-    /// How long the oldest request may wait for company.
+    /// Maximum wait of the oldest request for more requests.
     pub max_delay: Option<Duration>,
-    /// Whether the learned hold is on.
+    /// State of the learned hold.
     pub hold: Option<bool>,
-    /// The most requests that wait.
+    /// Maximum waiting requests.
     pub max_queue: Option<usize>,
-    /// The most rows that wait; the inner `None` for no bound.
+    /// Maximum waiting rows; the inner `None` for no limit.
     pub max_queue_rows: Option<Option<usize>>,
-    /// The most bytes of inputs that wait.
+    /// Maximum waiting bytes of inputs.
     pub max_queue_bytes: Option<Option<usize>>,
 }
 
-/// How a model batches, at one moment.
+/// State of a queue.
 #[derive(Clone, Debug)]
 pub struct QueueReport {
-    /// The most rows in a batch, as it is now.
+    /// Current maximum rows of a batch.
     pub max_size: usize,
-    /// The size that was learned from batches which were too large for the memory.
+    /// Maximum that was learned from batches that ran out of memory.
     pub learned_max_size: Option<usize>,
-    /// How long the oldest request may wait for company.
+    /// Maximum wait of the oldest request for more requests.
     pub max_delay: Duration,
-    /// The most that a batch costs, where rows have a cost.
+    /// Maximum cost of a batch, if rows have a cost.
     pub max_cost: Option<u64>,
-    /// The latency that batches are to keep.
+    /// Latency target.
     pub target: Option<Duration>,
-    /// What a batch of several requests may be expected to take.
+    /// Limit for the expected duration of a batch of several requests.
     pub max_duration: Option<Duration>,
-    /// Whether the learned hold is on.
+    /// State of the learned hold.
     pub hold: bool,
-    /// What may wait.
+    /// Limits.
     pub bounds: QueueLimits,
-    /// What waits.
+    /// Load of the waiting requests.
     pub waiting: Load,
-    /// Batches that are computed.
+    /// Batches being computed.
     pub computing: usize,
-    /// The learned cost of a batch whatever its size.
+    /// Learned fixed cost of a batch.
     pub fixed: Duration,
-    /// The learned cost of one more row, or of one more unit of cost.
+    /// Learned cost of one more row, or unit of cost.
     pub per_unit: Duration,
-    /// The learned share of answered requests that are replaced at once.
+    /// Learned share of returning clients.
     pub returning: f64,
-    /// How long a free instance may hold for these.
+    /// Maximum hold for returning clients.
     pub window: Duration,
-    /// The rows that are answered a second while there is work; `None` before the first.
+    /// Rows per second while there is work; `None` before the first batch.
     pub rows_per_second: Option<f64>,
-    /// The last decisions, oldest first.
+    /// Recent batches, oldest first.
     pub decisions: Vec<BatchRecord>,
 }
 
@@ -97,7 +97,7 @@ impl BatchLog {
 }
 
 impl Queue {
-    /// How it batches now. With sequences, what is learned is that of the first instance.
+    /// Reports the state. With sequences, learned values are the first instance's.
     pub fn report(&self) -> QueueReport {
         let inner = self.lock();
         let policy = &inner.lanes[0].policy;
@@ -125,37 +125,37 @@ impl Queue {
         }
     }
 
-    /// Turns the knobs: all of them, or none.
+    /// Applies all given options, or none.
     ///
     /// # Errors
-    /// `InvalidInput` that names the knob and its range.
-    pub fn tune(&self, knobs: &Tuning) -> Result<()> {
+    /// `InvalidInput`: the message has the option and its range.
+    pub fn tune(&self, tuning: &Tuning) -> Result<()> {
         let model = &self.spec.name;
         let joins = self.spec.batching.as_ref().filter(|batching| batching.dynamic);
-        let asked = [
-            ("max_size", knobs.max_size.is_some()),
-            ("max_delay", knobs.max_delay.is_some()),
-            ("hold", knobs.hold.is_some()),
+        let given_options = [
+            ("max_size", tuning.max_size.is_some()),
+            ("max_delay", tuning.max_delay.is_some()),
+            ("hold", tuning.hold.is_some()),
         ];
-        if let (None, Some((knob, _))) = (joins, asked.into_iter().find(|(_, given)| *given)) {
+        if let (None, Some((knob, _))) = (joins, given_options.into_iter().find(|(_, given)| *given)) {
             return Err(Error::invalid(format!("'{knob}' has no meaning, model '{model}' does not join requests")));
         }
         let most = joins.map_or(1, |batching| batching.max_size);
-        if let Some(size) = knobs.max_size.filter(|size| !(1..=most).contains(size)) {
+        if let Some(size) = tuning.max_size.filter(|size| !(1..=most).contains(size)) {
             return Err(Error::invalid(format!(
                 "'max_size' is {size}, model '{model}' has batches of 1 to {most} rows"
             )));
         }
         let mut inner = self.lock();
         for lane in &mut inner.lanes {
-            lane.policy.tune(knobs.max_size, knobs.max_delay.map(super::queue::nanoseconds), knobs.hold);
+            lane.policy.tune(tuning.max_size, tuning.max_delay.map(super::queue::nanoseconds), tuning.hold);
         }
         let bounds = &mut inner.bounds;
-        bounds.requests = knobs.max_queue.unwrap_or(bounds.requests);
-        bounds.rows = knobs.max_queue_rows.unwrap_or(bounds.rows);
-        bounds.bytes = knobs.max_queue_bytes.unwrap_or(bounds.bytes);
+        bounds.requests = tuning.max_queue.unwrap_or(bounds.requests);
+        bounds.rows = tuning.max_queue_rows.unwrap_or(bounds.rows);
+        bounds.bytes = tuning.max_queue_bytes.unwrap_or(bounds.bytes);
         drop(inner);
-        // What waits may be enough by now.
+        // The waiting requests may be enough under the new options.
         self.notify_all();
         Ok(())
     }

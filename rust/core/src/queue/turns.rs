@@ -1,16 +1,16 @@
-//! Whose turn it is among clients: rows are shared out evenly between those who wait, however much each asks for.
+//! Fair queueing between clients: rows are shared evenly between waiting clients.
 //!
-//! Start-time fair queueing. Each level of priority has a clock that counts rows. A request's turn is the clock's time at
-//! its arrival, or the end of what its client asked for before, if that is later; the clock stands at the turn of who was
-//! served last. So a client that asks for much only waits behind itself, and one that was idle saves nothing up.
+//! This is start-time fair queueing. Each priority level has a clock that counts rows. The turn of a request is the
+//! clock's time at its arrival, or the end of its client's previous request if that is later. The clock stands at the
+//! turn of the last served request. A client with many rows delays itself only. An idle client earns no credit.
 
 use crate::Client;
 use std::collections::HashMap;
 
-/// Clients that are remembered though nothing of theirs waits, because they were served ahead.
-const MOST_IDLE: usize = 1024;
+/// Maximum number of idle clients to remember, because they were served ahead.
+const MAX_IDLE: usize = 1024;
 
-/// A request's place: its client, its rows, and the level of priority that it waits on.
+/// Client, rows and level of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Share {
     pub(crate) client: Client,
@@ -18,11 +18,11 @@ pub(crate) struct Share {
     pub(crate) level: usize,
 }
 
-/// The turns of all clients of a model.
+/// Turns of a model's clients.
 #[derive(Debug)]
 pub(crate) struct Turns {
     levels: Box<[Clock]>,
-    /// Rows that wait, by client.
+    /// Waiting rows by client.
     waiting: HashMap<Client, usize>,
 }
 
@@ -36,9 +36,9 @@ struct Clock {
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     waiting: usize,
-    /// Where what it asked for ends.
+    /// End of the client's last request.
     end: u64,
-    /// The turn of its last request that waits.
+    /// Turn of the client's last waiting request.
     last: u64,
 }
 
@@ -47,18 +47,18 @@ impl Turns {
         Self { levels: (0..levels.max(1)).map(|_| Clock::default()).collect(), waiting: HashMap::new() }
     }
 
-    /// Rows of a client that wait.
+    /// Waiting rows of a client.
     pub(crate) fn waiting(&self, client: Client) -> usize {
         self.waiting.get(&client).copied().unwrap_or(0)
     }
 
-    /// A request comes. Gives its turn.
+    /// Records an arrival; returns its turn.
     pub(crate) fn arrived(&mut self, share: Share) -> u64 {
         *self.waiting.entry(share.client).or_default() += share.rows;
         self.clock(share.level).arrived(share.client, share.rows)
     }
 
-    /// A request that was served comes back, to be served next: it was counted before.
+    /// Records a request that was served and comes back to the front. Its rows were counted before.
     pub(crate) fn returned(&mut self, share: Share) {
         *self.waiting.entry(share.client).or_default() += share.rows;
         let clock = self.clock(share.level);
@@ -66,7 +66,7 @@ impl Turns {
         clock.clients.entry(share.client).or_default().waiting += 1;
     }
 
-    /// A request goes: it is served at its turn, or dropped.
+    /// Records that a request was served at its turn, or dropped.
     pub(crate) fn left(&mut self, share: Share, served: Option<u64>) {
         if let Some(rows) = self.waiting.get_mut(&share.client) {
             *rows = rows.saturating_sub(share.rows);
@@ -86,19 +86,19 @@ impl Turns {
 impl Clock {
     fn arrived(&mut self, client: Client, rows: usize) -> u64 {
         if self.waiting == 0 {
-            // Nobody waits, so nobody is behind or ahead.
+            // Without waiting clients there is no debt and no credit.
             self.clients.clear();
             self.now = 0;
-        } else if self.clients.len() > self.waiting + MOST_IDLE {
+        } else if self.clients.len() > self.waiting + MAX_IDLE {
             let now = self.now;
             self.clients.retain(|_, account| account.waiting > 0 || account.end > now);
-            if self.clients.len() > self.waiting + MOST_IDLE {
+            if self.clients.len() > self.waiting + MAX_IDLE {
                 self.clients.retain(|_, account| account.waiting > 0);
             }
         }
         self.waiting += 1;
         let account = self.clients.entry(client).or_default();
-        // In front of none of its own.
+        // Not before the client's own requests.
         let after = if account.waiting > 0 { account.last } else { 0 };
         let turn = self.now.max(account.end).max(after);
         *account = Account { waiting: account.waiting + 1, end: turn + rows.max(1) as u64, last: turn };
@@ -111,7 +111,7 @@ impl Clock {
         let Some(account) = self.clients.get_mut(&client) else { return };
         account.waiting = account.waiting.saturating_sub(1);
         if served.is_none() {
-            // It got nothing for it.
+            // A dropped request costs its client nothing.
             account.end = account.end.saturating_sub(rows.max(1) as u64);
         }
         if account.waiting == 0 && account.end <= self.now {
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What waits, in the order of its turns, as a level keeps it.
+    /// Waiting requests in the order of their turns, as in a level.
     struct Line {
         turns: Turns,
         waiting: Vec<(u64, Share, usize)>,
@@ -182,7 +182,7 @@ mod tests {
         let mut line = Line::new();
         line.push(2, 1, 0);
         (0..50).for_each(|number| line.push(1, 1, number));
-        // All of them have left.
+        // All of them were abandoned.
         for (_, share, _) in line.waiting.extract_if(.., |(_, share, _)| share.client == Client(1)) {
             line.turns.left(share, None);
         }
@@ -200,20 +200,21 @@ mod tests {
             line.push(client, 5, 0);
             line.serve();
         }
-        assert!(line.turns.levels[0].clients.len() <= MOST_IDLE + 10);
+        assert!(line.turns.levels[0].clients.len() <= MAX_IDLE + 10);
         assert!(line.turns.waiting.len() <= 3);
     }
 
     proptest! {
-        /// Whatever comes: each client is served in its own order, none waits while another gets more than a share
-        /// ahead, and in the end nothing is left.
+        /// For any arrivals: each client is served in order, no waiting client falls behind by more than a share, and
+        /// at the
+        /// end nothing is left.
         #[test]
         fn nobody_starves_and_each_keeps_its_order(
             steps in proptest::collection::vec(proptest::option::weighted(0.7, (0..5_u64, 1..9_usize)), 1..300),
         ) {
             let mut line = Line::new();
             let mut orders: HashMap<u64, Vec<usize>> = HashMap::new();
-            // Rows that others got, each, since a client's first request waits.
+            // Rows that others got since a client's first request waits.
             let mut since: HashMap<u64, HashMap<u64, usize>> = HashMap::new();
             let mut own: HashMap<u64, usize> = HashMap::new();
             let ends = std::iter::repeat_n(None, 400);
@@ -239,7 +240,7 @@ mod tests {
                     } else {
                         let got = others.entry(client).or_default();
                         *got += rows;
-                        // What it got itself, and one request of each on top; one more for where it began.
+                        // Its own rows, one request of each client on top, and one more for the start.
                         prop_assert!(*got <= own[waits] + 3 * 8, "{client} got {got} while {waits} got {}", own[waits]);
                     }
                 }

@@ -13,9 +13,9 @@ const SPIN: Duration = Duration::from_micros(50);
 
 /// Wakes the instances of one lane, like tokio's `Notify`.
 ///
-/// It has no lock and no memory: a notification without a waiter is lost. That is safe because waiters check the queue
-/// and begin to sleep under the queue's lock. Whoever changes the queue notifies after the change.
-/// `docs/internals-queue.md` draws the protocol.
+/// It has no lock and no memory: a notification without a waiter is lost. That is safe for two reasons. An instance
+/// checks the queue and begins to sleep under the queue's lock. Every change of the queue is followed by a
+/// notification, if an instance sleeps. `docs/internals-queue.md` draws the protocol.
 #[derive(Debug, Default)]
 pub(crate) struct Notify {
     work: Condvar,
