@@ -196,8 +196,7 @@ def test_series_are_bounded_and_the_log_says_so_once(caplog: pytest.LogCaptureFi
     assert [one.value for one in samples] == [2] * 1000
     lines = [record.getMessage() for record in caplog.records if record.name == "penstock.m"]
     assert lines == [
-        "model 'm' version '1': its handlers keep 1000 series of metrics, as many as they may: none with another "
-        "name or other labels is kept"
+        "model 'm' version '1': its handlers have the maximum of 1000 series of metrics: further series are dropped"
     ]
 
 
@@ -207,7 +206,7 @@ def test_a_process_cannot_make_more_series_either(capfd: pytest.CaptureFixture[s
             assert infer(server.http_url, "hoards", X).status == 200
         samples = families(get(server.http_url, "/metrics").body.decode())["hoarded"].samples
     assert len(samples) == 1000
-    assert capfd.readouterr().err.count("series of metrics, as many as they may") == 1
+    assert capfd.readouterr().err.count("the maximum of 1000 series of metrics") == 1
 
 
 @pytest.mark.parametrize("bounds", [[], [1, 1], [2, 1], [-1, 1], "abc", 7, [math.nan], range(101)])

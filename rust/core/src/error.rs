@@ -1,46 +1,46 @@
-//! One closed list of what can go wrong. Protocols map it in total matches: a new kind does not
-//! compile until every protocol has answered for it.
+//! Error kinds: one closed list. Protocols map it in exhaustive matches, so a new kind does not compile until every
+//! protocol maps it.
 
 use std::{borrow::Cow, sync::Arc, time::Duration};
 
-/// Whose fault it is, and so what a caller should do about it.
+/// Error kind: the side at fault, and what the client should do.
 ///
-/// Every protocol maps each kind (`penstock_wire::rest::error`, `penstock_wire::grpc::error`), and
-/// Python has one exception per kind.
+/// Every protocol maps each kind (`penstock_wire::rest::error`, `penstock_wire::grpc::error`), and Python has one
+/// exception per kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// The request is wrong: fix it, do not retry it.
+    /// The request is wrong: fix it, do not retry.
     InvalidInput,
-    /// No such model, version or route.
+    /// The model, version or route does not exist.
     NotFound,
-    /// There is one of that name already.
+    /// The name is taken.
     AlreadyExists,
-    /// The route exists, not for this method.
+    /// The route does not support the method.
     MethodNotAllowed,
-    /// The request is larger than a limit.
+    /// The request exceeds a limit.
     TooLarge,
-    /// A content encoding that this server does not read.
+    /// The server does not support the content encoding.
     UnsupportedEncoding,
-    /// A feature that this server, model or build does not have.
+    /// The server, model or build does not support the feature.
     Unsupported,
-    /// The caller may not do this.
+    /// The client lacks permission.
     Forbidden,
     /// The queue is full: retry later.
     Overloaded,
     /// Starting, draining or not ready: retry later.
     Unavailable,
-    /// The deadline passed before the answer was there.
+    /// The deadline passed before the response.
     Timeout,
-    /// The caller left or took the request back.
+    /// The client disconnected or cancelled the request.
     Cancelled,
-    /// The model's code failed, or returned what its signature does not allow.
+    /// The model's code failed, or returned something that its signature does not allow.
     Handler,
-    /// A defect of this server.
+    /// A bug of this server.
     Internal,
 }
 
 impl Kind {
-    /// Every kind, for tests that compare lists.
+    /// All kinds, for tests that compare lists.
     pub const ALL: [Self; 14] = [
         Self::InvalidInput,
         Self::NotFound,
@@ -58,7 +58,7 @@ impl Kind {
         Self::Internal,
     ];
 
-    /// The stable lower-case name: metrics label, log field, and the `kind` of the Python exception.
+    /// Stable lower-case name: metrics label, log field, and `kind` of the Python exception.
     pub const fn name(self) -> &'static str {
         match self {
             Self::InvalidInput => "invalid_input",
@@ -78,15 +78,15 @@ impl Kind {
         }
     }
 
-    /// The kind of that [`name`](Self::name).
+    /// Kind by its [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// An error that can be answered to a caller. Cheap to clone: one failed batch answers every caller.
+/// Error for a client. Cheap to clone: a failed batch sends it to all clients.
 ///
-/// The message is public text. It never holds a path, an address or a traceback; those go to the log.
+/// The message is public. Paths, addresses and tracebacks go to the log only.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct Error {
@@ -97,78 +97,78 @@ pub struct Error {
     slow_body: bool,
 }
 
-/// The most bytes of a message; gRPC sends it as a header.
-pub(crate) const LONGEST_MESSAGE: usize = 1024;
+/// Maximum bytes of a message; gRPC sends it as a header.
+pub(crate) const MAX_MESSAGE: usize = 1024;
 
-/// A result whose error can be answered to a caller.
+/// Result with an error for a client.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl Error {
-    /// An error of `kind` with a public message.
+    /// Creates an error with a public message.
     ///
-    /// A message may repeat what a client sent, so it is cut at [`LONGEST_MESSAGE`] bytes.
+    /// A message may repeat client input, so it is truncated to [`MAX_MESSAGE`] bytes.
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
-        let end = message.floor_char_boundary(LONGEST_MESSAGE);
+        let end = message.floor_char_boundary(MAX_MESSAGE);
         Self { kind, message: message[..end].into(), retry_after: None, too_large_batch: false, slow_body: false }
     }
 
-    /// The client's mistake.
+    /// Creates an `InvalidInput` error.
     pub fn invalid(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::InvalidInput, message)
     }
 
-    /// The model's mistake.
+    /// Creates a `Handler` error.
     pub fn handler(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Handler, message)
     }
 
-    /// A caller's own lateness with its request, for which HTTP has a status beside that of its kind, `Timeout`.
+    /// Creates a `Timeout` error for a client that sent its body too slowly. HTTP has a separate status for it.
     pub fn slow_body(message: impl Into<Cow<'static, str>>) -> Self {
         Self { slow_body: true, ..Self::new(Kind::Timeout, message) }
     }
 
-    /// Whether the caller sent its request too slowly.
+    /// Returns true for an error of [`Error::slow_body`].
     pub fn is_slow_body(&self) -> bool {
         self.slow_body
     }
 
-    /// When a retry is likely to succeed (`Retry-After`).
+    /// Sets the retry hint (`Retry-After`).
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
         self.retry_after = Some(after);
         self
     }
 
-    /// Says that the batch had more rows than the memory holds: with fewer it may succeed.
+    /// Marks the batch as too large for the memory: a smaller one may succeed.
     #[must_use]
     pub fn batch_too_large(mut self) -> Self {
         self.too_large_batch = true;
         self
     }
 
-    /// Whether a batch of fewer rows may succeed.
+    /// Returns true if a smaller batch may succeed.
     pub fn is_batch_too_large(&self) -> bool {
         self.too_large_batch
     }
 
-    /// The same of one row of a request, counted from 0.
+    /// The error for one row of a request, counted from 0.
     #[must_use]
     pub fn in_row(&self, row: usize) -> Self {
         Self { retry_after: self.retry_after, ..Self::new(self.kind, format!("row {row}: {}", self.message)) }
     }
 
-    /// Whose fault it is.
+    /// Kind.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The public message.
+    /// Public message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// When a retry is likely to succeed, where that is known.
+    /// Retry hint, if any.
     pub fn retry_hint(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -176,12 +176,12 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, Kind, LONGEST_MESSAGE};
+    use super::{Error, Kind, MAX_MESSAGE};
 
     #[test]
     fn a_long_message_is_cut_between_characters() {
-        let error = Error::invalid("ü".repeat(LONGEST_MESSAGE));
-        assert_eq!(error.message(), "ü".repeat(LONGEST_MESSAGE / 2));
+        let error = Error::invalid("ü".repeat(MAX_MESSAGE));
+        assert_eq!(error.message(), "ü".repeat(MAX_MESSAGE / 2));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! For tests and benchmarks: an executor that is a closure, and requests in a line.
+//! Test and benchmark helpers: an executor that is a closure, and request builders.
 
 use crate::{
     BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, InterpreterTimes, Model, ModelSpec, Outputs,
@@ -7,7 +7,7 @@ use crate::{
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Instant};
 
-/// Runs `instances` threads that answer a model's batches with `handler(inputs, rows)`, the rows with what fills them up.
+/// Runs `instances` threads that compute batches with `handler(inputs, rows)`, where `rows` includes padding.
 pub fn run_closure<F>(model: &Arc<Model>, handler: F) -> Vec<thread::JoinHandle<()>>
 where
     F: Fn(Inputs, usize) -> Result<Outputs> + Clone + Send + 'static,
@@ -33,7 +33,7 @@ where
         .collect()
 }
 
-/// A model with one FP32 input `x` and one FP32 output `y`, both of `dims` a row.
+/// A model with one FP32 input `x` and one FP32 output `y`, both with rows of `dims`.
 pub fn fp32_spec(name: &str, dims: &[Option<usize>], batching: Option<Batching>) -> ModelSpec {
     let tensor = |name| TensorSpec::new(name, Datatype::Fp32, dims.to_vec());
     ModelSpec {
@@ -45,7 +45,7 @@ pub fn fp32_spec(name: &str, dims: &[Option<usize>], batching: Option<Batching>)
     }
 }
 
-/// Batching with the defaults and that many rows.
+/// Batching of at most `max_size` rows, with the defaults.
 pub fn batching(max_size: usize) -> Batching {
     Batching::new(max_size)
 }
@@ -53,19 +53,19 @@ pub fn batching(max_size: usize) -> Batching {
 /// An FP32 tensor of `shape`.
 ///
 /// # Panics
-/// If the values are not the shape's.
+/// If the values do not fill the shape.
 pub fn fp32(shape: &[usize], values: &[f32]) -> Tensor {
     let mut buffer = aligned_with_capacity(values.len() * 4);
     values.iter().for_each(|value| buffer.extend_from_slice(&value.to_le_bytes()));
     Tensor::new(Datatype::Fp32, shape.into(), Buffer::Aligned(buffer)).expect("values that fill the shape")
 }
 
-/// The values of an FP32 tensor.
+/// Values of an FP32 tensor.
 pub fn values(tensor: &Tensor) -> Vec<f32> {
     tensor.as_slice().as_chunks().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// A request of one FP32 tensor.
+/// A request with one FP32 tensor.
 pub fn request(tensor: Tensor) -> InferRequest {
     let rows = tensor.shape().first().copied().unwrap_or(1);
     InferRequest {

@@ -1,29 +1,28 @@
-//! What makes two requests equal: everything that the model may see of them, and who asks.
+//! Cache keys: all parts of a request that the model can see, and the identity of the client.
 //!
-//! The key is BLAKE3's digest of 256 bits over all of it, each part behind its length, so that no two requests
-//! have the same input to it. Nobody knows how to find two inputs with the same digest, not even on purpose, so
-//! digests are compared in place of requests, and the requests need not be kept.
+//! A key is a BLAKE3 digest of 256 bits. Each part is preceded by its length, so different requests have different
+//! digest inputs. BLAKE3 is collision resistant, so keys are compared and requests are not stored.
 
 use crate::{InferRequest, ModelSpec, Parameter, Tensor};
 use std::fmt;
 
-/// Sets these digests apart from all others. It changes with what is digested.
+/// Domain of the digest. It changes with the digest's input.
 const CONTEXT: &str = "penstock: the key of a cached response, form 1";
 const SHARED: &str = "penstock: the key of a shared response, form 1";
 const CHECKSUM: &str = "penstock: the checksum of a shared response, form 1";
 
-/// Who asks: names of headers in lower case, and the values that this caller sent.
+/// Identity of a client: header names in lower case, and their values.
 pub type Identity = Vec<(String, Vec<u8>)>;
 
-/// The key of one request to one model. Only a server makes one: no client can name it.
+/// Key of one request to one model. Clients cannot choose it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key([u8; 32]);
 
 impl Key {
-    /// The key of `request`, asked by `identity`.
+    /// Key of a request by a client.
     ///
-    /// Which outputs were asked for is part of it only where the handler knows: else a model computes all of them, and
-    /// the encoder selects. Its deadline is none.
+    /// Requested outputs are included only if the handler knows them. Otherwise a model computes all outputs, and the
+    /// encoder selects. The deadline is not included.
     pub fn new(spec: &ModelSpec, request: &InferRequest, identity: &Identity) -> Self {
         let mut digest = Digest(blake3::Hasher::new_derive_key(CONTEXT));
         digest.text(&spec.name);
@@ -35,7 +34,7 @@ impl Key {
         }
         digest.number(request.inputs.len() as u64);
         request.inputs.iter().for_each(|input| digest.input(input.as_ref()));
-        // A handler that asks for its caller may answer by anything that it learns there.
+        // A handler that reads metadata may depend on any of it.
         digest.number(u64::from(request.metadata.is_some()));
         if let Some(caller) = &request.metadata {
             let apart = spec.cache.as_ref().is_none_or(|caching| caching.per_client);
@@ -49,7 +48,7 @@ impl Key {
                     digest.text(value);
                 }
             }
-            // It may compute no others.
+            // The handler may compute the requested outputs only.
             digest.number(caller.outputs.as_ref().map_or(u64::MAX, |outputs| outputs.len() as u64));
             caller.outputs.iter().flatten().for_each(|&output| digest.number(output as u64));
             digest.number(caller.parameters.len() as u64);
@@ -61,7 +60,7 @@ impl Key {
         Self(digest.0.finalize().into())
     }
 
-    /// The same request to any server whose model is of that revision, and gives the same outputs.
+    /// Key of the request on all servers with the same revision and outputs of the model.
     pub fn shared(&self, spec: &ModelSpec, revision: &str) -> Self {
         let mut digest = Digest(blake3::Hasher::new_derive_key(SHARED));
         digest.bytes(&self.0);
@@ -79,7 +78,7 @@ impl Key {
         Self(digest.0.finalize().into())
     }
 
-    /// The digest.
+    /// Digest.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -91,7 +90,7 @@ impl fmt::Debug for Key {
     }
 }
 
-/// Of what is laid aside under a key, to know it again whole and as the answer to that key.
+/// Checksum of an entry in a shared cache: detects truncated entries, and entries of other keys.
 pub fn checksum(key: &Key, bytes: &[u8]) -> [u8; 32] {
     let mut digest = Digest(blake3::Hasher::new_derive_key(CHECKSUM));
     digest.bytes(&key.0);
@@ -217,7 +216,7 @@ mod tests {
         requests.push(urgent);
         let keys: HashSet<Key> = requests.iter().map(|request| Key::new(&spec, request, &Identity::new())).collect();
         assert_eq!(keys.len(), requests.len());
-        // Who cannot see its priority does not answer by it, nor by its deadline.
+        // Without metadata the handler cannot see the priority or the deadline.
         let mut same = request([Some(b"x"), None]);
         (same.schedule.priority, same.deadline) = (3, Some(std::time::Instant::now()));
         assert!(keys.contains(&Key::new(&spec, &same, &Identity::new())));

@@ -1,4 +1,4 @@
-//! The cache of one model since its load. It goes with the model, so a reload answers nothing from before.
+//! Cache of one model. It is dropped with the model, so a reload starts with an empty one.
 
 use super::{
     Key,
@@ -11,19 +11,19 @@ use std::{
     time::Instant,
 };
 
-/// The answers of one model that are kept.
+/// Cached responses of one model.
 #[derive(Debug)]
 pub struct Cache {
     inner: Mutex<Inner>,
     metrics: CacheMetrics,
-    /// The most callers that wait for one computation of another's.
-    most_waiting: usize,
+    /// Maximum clients that wait for one computation.
+    max_waiting: usize,
 }
 
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    /// What is computed now, and who waits for it.
+    /// Current computations, and the replies that wait for them.
     flights: HashMap<Key, Flight>,
 }
 
@@ -33,38 +33,39 @@ struct Flight {
     waiting: Vec<Reply>,
 }
 
-/// What a caller is to do.
+/// Result of a lookup.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is taken apart at once")]
 pub enum Lookup {
-    /// Take this.
+    /// A cached response.
     Hit(InferResponse),
-    /// Compute it, and tell the others.
+    /// Not cached: compute it, and complete the lead.
     Lead(Lead),
-    /// Await it: another computes it. After an error, compute it alone: that was the other's.
+    /// Another client computes it: await the ticket. After an error, compute it without the cache.
     Follow(Ticket),
-    /// Compute it.
+    /// Not cached, and not to be awaited: compute it.
     Bypass,
 }
 
-/// A computation for which others may wait. Dropped without an answer, it tells them to compute on their own.
+/// A computation that others may wait for. Dropped without a response, it fails them, and they compute on their own.
 #[derive(Debug)]
 pub struct Lead {
     cache: Arc<Cache>,
     key: Key,
-    /// Whether who waited was told.
+    /// The waiting replies were completed.
     landed: bool,
 }
 
 impl Cache {
-    /// An empty cache. No more than `most_waiting` callers wait for one computation.
-    pub fn new(caching: &Caching, most_waiting: usize, metrics: CacheMetrics) -> Self {
+    /// Creates an empty cache. At most `max_waiting` clients wait for one computation.
+    pub fn new(caching: &Caching, max_waiting: usize, metrics: CacheMetrics) -> Self {
         let inner = Inner { store: Store::new(caching.max_bytes, caching.ttl), flights: HashMap::new() };
-        Self { inner: Mutex::new(inner), metrics, most_waiting }
+        Self { inner: Mutex::new(inner), metrics, max_waiting }
     }
 
-    /// Looks for an answer. `level` is the priority of who asks, counted from 0: nobody waits for a computation that
-    /// is less urgent.
+    /// Looks up a response. `level` is the client's priority, counted from 0: it waits only for a computation of at
+    /// least
+    /// that priority.
     pub fn lookup(self: &Arc<Self>, key: Key, level: usize, now: Instant) -> Lookup {
         let mut inner = self.lock();
         match inner.store.find(&key, now) {
@@ -77,7 +78,7 @@ impl Cache {
                 inner.flights.insert(key, Flight { level, waiting: Vec::new() });
                 Lookup::Lead(Lead { cache: Arc::clone(self), key, landed: false })
             }
-            Some(flight) if flight.level <= level && flight.waiting.len() < self.most_waiting => {
+            Some(flight) if flight.level <= level && flight.waiting.len() < self.max_waiting => {
                 let (reply, ticket) = reply(None);
                 flight.waiting.push(reply);
                 Lookup::Follow(ticket)
@@ -86,29 +87,29 @@ impl Cache {
         }
     }
 
-    /// Keeps an answer that is not too large, and gives what is kept.
+    /// Stores a response, unless it is too large. Returns the stored copy.
     pub fn store(&self, key: Key, response: &InferResponse, now: Instant) -> Option<InferResponse> {
         let bytes = cost(response);
         if !self.lock().store.fits(bytes) {
             return None;
         }
-        // Copied without the lock.
+        // Copies without holding the lock.
         let kept = owned(response);
         let mut inner = self.lock();
         let before = inner.store.bytes();
         let gone = inner.store.put(key, kept.clone(), bytes, now);
-        // Counted under the lock, so that the gauge is what the store says.
+        // Updates the gauge under the lock, so that both agree.
         self.metrics.bytes.inc_by((inner.store.bytes() + gone.bytes) as i64 - before as i64);
         self.gone(gone);
         Some(kept)
     }
 
-    /// Its metrics.
+    /// Metrics.
     pub fn metrics(&self) -> &CacheMetrics {
         &self.metrics
     }
 
-    /// Entries, and the bytes that they take.
+    /// Number of entries, and their bytes.
     pub fn size(&self) -> (usize, usize) {
         let inner = self.lock();
         (inner.store.len(), inner.store.bytes())
@@ -137,7 +138,7 @@ impl Drop for Cache {
 }
 
 impl Lead {
-    /// Keeps the answer, and gives it to all who wait for it.
+    /// Stores the response, and completes all waiting replies.
     pub fn complete(mut self, response: &InferResponse, now: Instant) {
         let kept = self.cache.store(self.key, response, now);
         self.landed = true;
@@ -150,11 +151,11 @@ impl Lead {
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        // Another may compute it again by now.
+        // Another client may lead a new computation by now.
         if self.landed {
             return;
         }
-        // Sent without the lock.
+        // Completes them without holding the lock.
         for waiting in self.cache.land(&self.key) {
             waiting.send(Err(Error::new(Kind::Cancelled, "who computed this has failed or left")));
         }
@@ -229,7 +230,7 @@ mod tests {
         let waiting = follow(&cache, 1, 1);
         drop(lost);
         assert!(waiting.await.is_err());
-        // And the next one computes it.
+        // The next client leads a new computation.
         drop(lead(&cache, 1));
     }
 

@@ -1,4 +1,4 @@
-//! Answers that are kept, so that an equal request need not be computed again.
+//! Response cache: keys, eviction, request coalescing.
 
 mod key;
 mod lookup;

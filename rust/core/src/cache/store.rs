@@ -1,4 +1,4 @@
-//! What is kept, within a number of bytes: who was asked for longest ago goes first.
+//! Entries of a cache, limited in bytes: the least recently used is evicted first.
 
 use super::Key;
 use crate::{Buffer, InferResponse, Parameter, Parameters, Tensor, Timings};
@@ -9,8 +9,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What an entry takes beside its tensors and parameters: its own two structs, and its places in the table and the
-/// list, roughly.
+/// Approximate bytes of an entry in addition to tensors and parameters: its two structs, and its slots in table and
+/// list.
 pub(super) const OVERHEAD: usize = size_of::<Entry>() + size_of::<Key>() + 64;
 
 #[derive(Debug)]
@@ -20,24 +20,24 @@ struct Entry {
     kept: Instant,
 }
 
-/// What a look has found.
+/// Result of a search.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "it is matched at once and kept nowhere")]
 pub(super) enum Found {
     Fresh(InferResponse),
-    /// It was too old, and is gone; so many bytes are free again.
+    /// Expired, and removed; its bytes are free again.
     Stale(usize),
     Nothing,
 }
 
-/// Entries that went to make room.
+/// Evicted entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Evicted {
     pub(super) entries: usize,
     pub(super) bytes: usize,
 }
 
-/// Answers by key.
+/// Responses by key.
 #[derive(Debug)]
 pub(super) struct Store {
     entries: LruCache<Key, Entry>,
@@ -51,17 +51,17 @@ impl Store {
         Self { entries: LruCache::unbounded(), bytes: 0, max_bytes, ttl }
     }
 
-    /// What all entries take.
+    /// Bytes of all entries.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// The number of entries.
+    /// Number of entries.
     pub(super) fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// The answer of that key; views of the memory that is kept.
+    /// Response of a key; its tensors share the stored memory.
     pub(super) fn find(&mut self, key: &Key, now: Instant) -> Found {
         let Some(entry) = self.entries.get(key) else { return Found::Nothing };
         if self.ttl.is_none_or(|ttl| now.saturating_duration_since(entry.kept) < ttl) {
@@ -72,19 +72,19 @@ impl Store {
         Found::Stale(freed)
     }
 
-    /// Whether an answer of so many bytes is kept at all.
+    /// Returns true if a response of `bytes` can be stored.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         bytes <= self.max_bytes
     }
 
-    /// Keeps an answer that fits and takes `bytes`; says what went for it.
+    /// Stores a response of `bytes` that fits; returns the evicted entries.
     pub(super) fn put(&mut self, key: Key, response: InferResponse, bytes: usize, now: Instant) -> Evicted {
         if let Some(old) = self.entries.put(key, Entry { response, bytes, kept: now }) {
             self.bytes -= old.bytes;
         }
         self.bytes += bytes;
         let mut gone = Evicted::default();
-        // The newest is the last to go, and fits alone.
+        // The new entry is evicted last, and it fits alone.
         while self.bytes > self.max_bytes
             && let Some((_, entry)) = self.entries.pop_lru()
         {
@@ -96,7 +96,7 @@ impl Store {
     }
 }
 
-/// What it takes to keep an answer.
+/// Bytes of an entry.
 pub(super) fn cost(response: &InferResponse) -> usize {
     let tensors = response.outputs.iter().map(|tensor| size_of::<Tensor>() + tensor.as_slice().len());
     OVERHEAD + tensors.sum::<usize>() + weight(&response.parameters)
@@ -114,8 +114,9 @@ fn value_weight(value: &Parameter) -> usize {
     }
 }
 
-/// The answer in memory of its own. It may be a view of what belongs to a whole batch, to an array in Python, or to
-/// another process, and would keep all of that alive.
+/// Copies a response. The original may be a view of a whole batch, of a Python array or of another process's memory,
+/// and
+/// would keep all of it alive.
 pub(super) fn owned(response: &InferResponse) -> InferResponse {
     let copy = |tensor: &Tensor| {
         if tensor.is_absent() {
@@ -125,7 +126,7 @@ pub(super) fn owned(response: &InferResponse) -> InferResponse {
         Tensor::from_checked(tensor.datatype(), tensor.shape().into(), Buffer::Shared(bytes))
     };
     let outputs = response.outputs.iter().map(copy).collect();
-    // Nobody waited or computed for the next one who asks.
+    // A cache hit waits for nothing.
     InferResponse { outputs, parameters: response.parameters.clone(), timings: Timings::default(), head: None }
 }
 
@@ -221,11 +222,11 @@ mod tests {
     }
 
     proptest! {
-        /// Against a model that is a list: the same entries in the same order, and bytes that are their sum.
+        /// Compares with a list as model: the same entries in the same order, and the sum of their bytes.
         #[test]
         fn it_keeps_what_a_simple_list_would(steps in steps(), room in 1..4000_usize, ttl in proptest::option::of(1..100_u64)) {
             let mut store = Store::new(room, ttl.map(Duration::from_millis));
-            // Oldest use first: number, bytes, and when it was put there.
+            // Least recently used first: number, bytes, and time of the insertion.
             let mut list: Vec<(u64, usize, u64)> = Vec::new();
             let (start, mut now) = (Instant::now(), 0_u64);
             for step in steps {

@@ -1,4 +1,4 @@
-//! What a handler made of a batch, checked against the declaration.
+//! Checks of a batch's outputs.
 
 use super::{BatchOutput, Job};
 use crate::{
@@ -10,11 +10,11 @@ use crate::{
 };
 
 impl Job {
-    /// Checks what a handler made of the batch. Requests that cannot be answered with it fail alone.
+    /// Checks the handler's output. Requests that cannot be answered with it fail alone.
     pub(super) fn checked(&self, output: BatchOutput) -> Result<BatchOutput> {
-        if let Some(apart) = output.per_request {
-            let (apart, failed) = self.check_per_request(apart)?;
-            return Ok(BatchOutput { per_request: Some(apart), failed, ..output });
+        if let Some(results) = output.per_request {
+            let (results, failed) = self.check_per_request(results)?;
+            return Ok(BatchOutput { per_request: Some(results), failed, ..output });
         }
         output.failed.check(&self.spec().name, self.padded())?;
         if output.outputs.is_empty() && output.failed.covers_all(self.rows) {
@@ -26,7 +26,7 @@ impl Job {
         Ok(BatchOutput { failed, ..output })
     }
 
-    /// Checks the outputs for `rows` rows against the declaration.
+    /// Checks outputs of `rows` rows against the declaration.
     pub(crate) fn check(&self, outputs: &Outputs, rows: usize) -> Result<()> {
         let spec = self.spec();
         self.check_count(outputs)?;

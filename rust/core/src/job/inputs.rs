@@ -1,4 +1,4 @@
-//! The inputs that a handler sees, and the second try of a batch for which there was no memory.
+//! Inputs of a batch, and the retry of a batch that ran out of memory.
 
 use super::Job;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 use std::{sync::Arc, time::Duration};
 
 impl Job {
-    /// The inputs of the whole batch. Those of a single request are handed on uncopied.
+    /// Joins the inputs of the batch. The inputs of a single request are not copied.
     pub fn gather(&mut self) -> Inputs {
         if self.spec().raw_requests {
             return Inputs::new();
@@ -32,8 +32,9 @@ impl Job {
         inputs
     }
 
-    /// Fills the batch up to an allowed size, or joins rows that differ in length, for executors that join the rows themselves: the inputs of the first
-    /// request are then those of the whole batch.
+    /// Pads the batch, or joins ragged rows, for executors that join rows otherwise. The first request then has the
+    /// inputs
+    /// of the whole batch.
     pub fn merge_inputs(&mut self) {
         if self.padded() == self.rows && !self.spec().is_ragged() {
             return;
@@ -45,13 +46,13 @@ impl Job {
         }
     }
 
-    /// Rows that the handler sees: those of the batch, and what fills it up to an allowed size.
+    /// Rows with padding, as the handler receives them.
     pub fn padded(&self) -> usize {
         self.spec().padded(self.rows)
     }
 
-    /// Makes the batches after one that was too large smaller. Gives its requests back to the queue if they can run
-    /// again; else returns what their callers are told.
+    /// Limits later batches to half the rows. Requeues the requests if they can run again; else returns the error for
+    /// them.
     pub(super) fn retry_smaller(&mut self, error: Error) -> Option<Error> {
         let most = self.queue.shrink_batches(self.lane, self.rows);
         if self.parts.len() == 1 {

@@ -1,4 +1,4 @@
-//! The seam to whatever computes: a batch as a value, answered exactly once.
+//! A batch as a value, answered exactly once. Executors implement no trait: they take a job and finish it.
 
 use super::trace::BatchTrace;
 use crate::{
@@ -15,45 +15,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What a handler made of a batch.
+/// Handler's result for a batch.
 #[derive(Debug, Default)]
 pub struct BatchOutput {
-    /// The outputs in declaration order, for all rows.
+    /// Outputs in declaration order, for all rows.
     pub outputs: Outputs,
-    /// The rows that failed alone. What `outputs` has in their places is ignored; if all failed, it may be empty.
+    /// Failed rows. `outputs` may hold anything in their places, and may be empty if all rows failed.
     pub failed: RowFailures,
-    /// The outputs of each request by itself, or why it failed, in place of `outputs`.
+    /// Results by request, in place of `outputs`.
     pub per_request: Option<Vec<Result<RequestOutput>>>,
-    /// Parameters for every caller's answer.
+    /// Parameters of all responses.
     pub parameters: Parameters,
-    /// Where the time at the interpreter went.
+    /// Durations around the GIL.
     pub times: InterpreterTimes,
 }
 
-/// A batch on its way through an executor: a thread, a process, or a closure in a test.
+/// A batch in an executor: a thread, a process, or a closure in a test.
 ///
-/// [`Job::finish`] answers every caller. A job that is dropped instead, by a panic say, answers them
-/// with an internal error, and its instance counts as free again.
+/// [`Job::finish`] answers all requests. A job that is dropped without it, for example by a panic, fails them with an
+/// internal error, and frees its instance.
 #[must_use = "a job that is dropped fails its callers"]
 #[derive(Debug)]
 pub struct Job {
     pub(super) queue: Arc<Queue>,
     pub(super) lane: usize,
-    /// The sequences of its requests; empty for a model without them.
+    /// Sequences of the requests; empty for a model without sequences.
     pub(super) steps: Vec<SequenceId>,
     pub(super) parts: Vec<Part>,
     pub(super) rows: usize,
-    /// The most rows that it may have.
+    /// Maximum rows.
     pub(super) max_rows: usize,
     pub(super) reason: Reason,
-    /// How long the one of its requests had waited that waited longest.
+    /// Longest wait of the requests.
     pub(super) waited: Duration,
-    /// What it costs, where rows have a cost.
+    /// Cost, if rows have a cost.
     pub(super) cost: Option<u64>,
-    /// What it holds of the server's resources.
+    /// Resources of the server that the batch holds.
     pub(super) guard: Option<ResourceGuard>,
     pub(super) cut_at: Instant,
-    /// Whether others wait for it to begin.
+    /// Other instances wait for the start of this batch.
     pub(super) entering: bool,
     pub(super) answered: bool,
     pub(super) trace: Option<Box<BatchTrace>>,
@@ -88,14 +88,14 @@ impl Job {
         }
     }
 
-    /// Its instance has all that it waited for: it begins now.
+    /// Reports that the batch begins: the instance has the GIL.
     pub fn entered(&mut self) {
         if std::mem::take(&mut self.entering) {
             self.queue.entered(self.lane);
         }
     }
 
-    /// A batch that was cut in another process, to be computed in this one. `queue` is that model's here.
+    /// A batch that was cut in another process. `queue` is the model's queue in this one.
     pub fn from_remote(
         queue: Arc<Queue>,
         lane: usize,
@@ -116,47 +116,47 @@ impl Job {
         })
     }
 
-    /// The model's declaration.
+    /// Declaration of the model.
     pub fn spec(&self) -> &Arc<ModelSpec> {
         self.queue.spec()
     }
 
-    /// The model's metrics.
+    /// Metrics of the model.
     pub fn metrics(&self) -> &Arc<ModelMetrics> {
         self.queue.metrics()
     }
 
-    /// The requests, in the order of their rows.
+    /// Requests, in the order of their rows.
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }
 
-    /// Has `waker` woken when a caller leaves, and when a caller of a full stream has read from it.
+    /// Wakes `waker` when a client abandons its request, and when a full stream has room again.
     pub fn watch(&self, waker: &Waker) {
         self.parts.iter().for_each(|part| part.reply.watch(waker));
     }
 
-    /// Whether any caller still waits for its answer.
+    /// Returns true if any client still waits.
     pub fn is_wanted(&self) -> bool {
         self.parts.iter().any(|part| !part.reply.is_abandoned())
     }
 
-    /// Rows in the batch.
+    /// Rows without padding.
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// Why it was cut.
+    /// Reason for the cut.
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The requests, to move what the handler wants of them.
+    /// Requests, for handlers that move their data out.
     pub fn parts_mut(&mut self) -> &mut [Part] {
         &mut self.parts
     }
 
-    /// Answers every caller.
+    /// Answers all requests.
     pub fn finish(mut self, result: Result<BatchOutput>) {
         let result = match result {
             Err(error) if error.is_batch_too_large() => match self.retry_smaller(error) {
@@ -177,13 +177,13 @@ impl Job {
         let takes = matches!(&parts[..], [only] if only.request.takes_ownership);
         let padded = self.padded();
         let duration = result.as_ref().map_or_else(|_| self.cut_at.elapsed(), |output| output.times.handler);
-        // The policy must know of the answer before the first caller can come back.
+        // The policy must know of the batch before the first client can send its next request.
         self.free(rows.len(), duration);
         let mut deliveries = Deliveries::default();
         match result {
             Err(error) => parts.into_iter().for_each(|part| deliveries.push(part.reply, Err(error.clone()))),
-            Ok(BatchOutput { per_request: Some(apart), parameters, .. }) => {
-                for (part, own) in parts.into_iter().zip(apart) {
+            Ok(BatchOutput { per_request: Some(results), parameters, .. }) => {
+                for (part, own) in parts.into_iter().zip(results) {
                     let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
                     deliveries.push(part.reply, own.map(|own| own.response(&parameters, timings)));
                 }
@@ -205,7 +205,7 @@ impl Job {
         deliveries.send();
     }
 
-    /// Ends a batch whose answers went out before: its instance is free again.
+    /// Ends a batch whose responses were sent as a stream.
     pub(crate) fn conclude(&mut self, result: &Result<InterpreterTimes>) {
         let times = result.as_ref().ok().copied();
         self.record(result.as_ref().copied());
@@ -215,7 +215,7 @@ impl Job {
         self.free(self.parts.len(), duration);
     }
 
-    /// Tells the queue that the instance is free, and the sequences too.
+    /// Frees the instance, the resources and the sequences.
     fn free(&mut self, requests: usize, duration: Duration) {
         self.entered();
         let Self { lane, rows, cost, reason, waited, ref steps, .. } = *self;
@@ -223,12 +223,12 @@ impl Job {
         self.guard = None;
     }
 
-    /// How long before `now` it was cut.
+    /// Time from the cut to `now`.
     pub(crate) fn running_until(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.cut_at)
     }
 
-    /// What callers are told whose batch was dropped.
+    /// Error for the requests of a dropped job.
     pub(crate) fn lost_error(&self) -> Error {
         Error::new(Kind::Internal, format!("model '{}' lost this batch", self.spec().name))
     }

@@ -1,11 +1,14 @@
-//! Requests that join a batch after its cut.
+//! Late join: requests that join a batch after its cut.
 
 use super::{Job, trace::BatchTrace};
 use crate::{Inputs, batch::gather::gather};
 
 impl Job {
-    /// Whether more rows could join. With preferred or allowed sizes, and where rows have a cost or lengths, a batch has the size
-    /// that it was cut to, and so it has where too large ones are split; with sequences each row in it is of another one.
+    /// Returns true if rows may join.
+    ///
+    /// Batches with preferred or allowed sizes, a cost limit or ragged rows keep the size of their cut. So do batches
+    /// that
+    /// may be retried after an out-of-memory error. With sequences each row belongs to another sequence.
     pub fn has_room(&self) -> bool {
         self.rows < self.max_rows
             && self.spec().sequences.is_none()
@@ -19,9 +22,9 @@ impl Job {
             })
     }
 
-    /// Takes in requests that came since the cut, and joins their rows to the gathered `inputs`.
+    /// Adds requests that arrived since the cut, and joins their rows to the gathered `inputs`.
     ///
-    /// For executors that had to wait after the cut, for the interpreter say: the batch stays open until then.
+    /// For executors that wait after the cut, for example for the GIL: the batch stays open until then.
     pub fn admit_late_joiners(&mut self, inputs: Inputs) -> Inputs {
         let room = self.max_rows.saturating_sub(self.rows);
         let mut late = self.queue.late_joiners(self.lane, &inputs, room);

@@ -1,4 +1,4 @@
-//! Outputs that a handler made for each request by itself.
+//! Results of a handler by request.
 
 use super::Job;
 use crate::{
@@ -7,15 +7,15 @@ use crate::{
 };
 
 impl Job {
-    /// Checks what a handler made of each request. One whose outputs are not as declared fails alone.
+    /// Checks the results. A result that does not match the declaration fails its request only.
     ///
     /// # Errors
-    /// `Handler` for another number of answers than of requests.
+    /// `Handler`: the numbers of results and requests differ.
     pub(crate) fn check_per_request(
         &self,
-        apart: Vec<Result<RequestOutput>>,
+        results: Vec<Result<RequestOutput>>,
     ) -> Result<(Vec<Result<RequestOutput>>, RowFailures)> {
-        self.check_response_count(apart.len())?;
+        self.check_response_count(results.len())?;
         let (mut first, mut failures) = (0, Vec::new());
         let mut check = |(own, part): (Result<RequestOutput>, &Part)| {
             let rows = part.request.rows;
@@ -28,14 +28,14 @@ impl Job {
             first += rows;
             checked
         };
-        let checked = apart.into_iter().zip(&self.parts).map(&mut check).collect();
+        let checked = results.into_iter().zip(&self.parts).map(&mut check).collect();
         Ok((checked, RowFailures::new(failures)))
     }
 
-    /// Checks that there is an answer to each request.
+    /// Checks that there is a result for each request.
     ///
     /// # Errors
-    /// `Handler` for another number.
+    /// `Handler`: the numbers differ.
     pub(crate) fn check_response_count(&self, count: usize) -> Result<()> {
         if count == self.parts.len() {
             return Ok(());
@@ -44,7 +44,7 @@ impl Job {
         Err(Error::handler(format!("model '{model}' returned answers to {count} requests, the batch has {expected}")))
     }
 
-    /// Checks what was made of one request.
+    /// Checks the result for one request.
     pub(crate) fn check_request_output(&self, own: RequestOutput, part: &Part) -> Result<RequestOutput> {
         let own = match self.spec().raw_requests {
             true => own.select_outputs(&self.spec().name, part.request.raw.as_deref())?,

@@ -1,4 +1,4 @@
-//! What a batch counts as, in metrics and in the protocol's statistics.
+//! Metrics and statistics of a batch.
 
 use super::Job;
 use crate::{InterpreterTimes, Part, RowFailures, metrics::statistics::Ended, reply::Channel};
@@ -21,7 +21,8 @@ impl Job {
         self.record_statistics(times, failed);
     }
 
-    /// A caller that left wasted its rows' share of the time. One that has read the end of its stream did not leave.
+    /// Counts the time that was computed for abandoned requests. A client that read the end of its stream abandoned
+    /// nothing.
     fn count_waste(&self, computed: Duration) {
         let left = |part: &&Part| part.reply.is_abandoned() && !part.reply.channel().is_some_and(Channel::has_ended);
         let rows: usize = self.parts.iter().filter(left).map(|part| part.request.rows).sum();
@@ -30,7 +31,7 @@ impl Job {
         }
     }
 
-    /// For the protocol's statistics. A caller that has left, or one of whose rows failed, counts as no request.
+    /// Updates the protocol's statistics. Abandoned and failed requests are not counted.
     fn record_statistics(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
         let (mut requests, mut waited, mut first, mut failed_rows) = (0, Duration::ZERO, 0, 0);
         for part in &self.parts {

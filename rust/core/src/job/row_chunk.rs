@@ -1,24 +1,24 @@
-//! What a caller is given at one step.
+//! Results of one step of a stream.
 
 use crate::{Error, Outputs, Result};
 
-/// What a handler has for one row of a batch, or for one request, at one step.
+/// Result for one row of a batch, or for one request, at one step.
 #[derive(Debug)]
 pub enum RowChunk<T = Outputs> {
-    /// Nothing, this time.
+    /// No result at this step.
     Nothing,
-    /// An answer, of one row.
+    /// A response.
     More(T),
-    /// An answer, and no further one.
+    /// The last response.
     Last(T),
-    /// No further answer.
+    /// The end, without a response.
     End,
-    /// It failed: its caller's stream ends with the error.
+    /// An error, which ends the client's stream.
     Fail(Error),
 }
 
 impl<T> RowChunk<T> {
-    /// The same with its answer made of what it was.
+    /// Maps the response; `None` if `make` returns `None`.
     pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<RowChunk<U>> {
         Some(match self {
             Self::Nothing => RowChunk::Nothing,
@@ -37,7 +37,7 @@ impl<T> From<Result<T>> for RowChunk<T> {
 }
 
 impl<T> From<RowChunk<T>> for Result<T> {
-    /// The only answer.
+    /// Converts to the only response of a request.
     fn from(chunk: RowChunk<T>) -> Self {
         match chunk {
             RowChunk::More(answer) | RowChunk::Last(answer) => Ok(answer),

@@ -1,4 +1,4 @@
-//! A batch whose answers come in chunks, while it is computed. Rows end independently.
+//! Jobs that stream: responses are sent during the computation. Rows end independently.
 
 use super::{Job, row_chunk::RowChunk};
 use crate::{
@@ -11,38 +11,38 @@ use crate::{
 
 use std::time::{Duration, Instant};
 
-/// How long a handler is paused for one caller that does not read, before that caller is let go.
+/// Maximum pause of a handler for one client that does not read; then that client's stream ends.
 pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A batch that is being answered in chunks.
+/// A batch that is answered by streams.
 #[must_use = "a stream that is dropped fails its callers"]
 #[derive(Debug)]
 pub struct Streaming {
     pub(super) job: Job,
     rows: Vec<Row>,
-    /// The rows of each caller that have not ended; none once its stream is over.
+    /// Open rows of each request; 0 after the end of its stream.
     open_rows: Vec<usize>,
-    /// The answers that each caller has got.
+    /// Responses sent to each request.
     answers: Vec<usize>,
-    /// When the handler went on after its last chunk.
+    /// Time at which the handler continued after its last chunk.
     pub(super) resumed: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     caller: usize,
-    /// Its place among the caller's rows.
+    /// Index among the request's rows.
     index: usize,
     open: bool,
 }
 
 impl Job {
-    /// Begins to answer in chunks.
+    /// Starts streaming.
     pub fn stream(self) -> Streaming {
         let sizes = self.parts().iter().map(|part| part.request.rows).enumerate();
         let rows = sizes.flat_map(|(caller, size)| (0..size).map(move |index| Row { caller, index, open: true }));
         let rows = rows.collect();
-        // A request without rows is one caller all the same.
+        // A request without rows is open until the end, too.
         let open_rows = self.parts().iter().map(|part| part.request.rows.max(1)).collect();
         let answers = vec![0; self.parts().len()];
         Streaming { job: self, rows, open_rows, answers, resumed: Instant::now() }
@@ -55,18 +55,19 @@ impl Streaming {
         &self.job
     }
 
-    /// Whether anybody still reads.
+    /// Returns true if any client still reads.
     pub fn is_wanted(&self) -> bool {
         self.open().any(|(_, reply)| !reply.is_abandoned())
     }
 
-    /// Whether some caller has to read before the handler goes on.
+    /// Returns true if the handler has to wait for a client.
     pub fn is_full(&self) -> bool {
         self.open().any(|(_, reply)| !reply.is_abandoned() && reply.channel().is_some_and(Channel::is_full))
     }
 
-    /// Blocks until every caller has room. One that does not read for half a minute is let go, so that it
-    /// holds up neither the rows beside it nor the instance.
+    /// Blocks until all clients have room. The stream of a client that does not read for [`SLOW_READER_TIMEOUT`] ends,
+    /// so
+    /// that it does not block the other rows and the instance.
     pub fn wait_for_room(&mut self) {
         for caller in 0..self.open_rows.len() {
             if self.open_rows[caller] == 0 {
@@ -82,7 +83,7 @@ impl Streaming {
         self.resumed = Instant::now();
     }
 
-    /// Lets go of the callers that have no room, for a handler that has waited for them long enough.
+    /// Ends the streams of the clients without room, after the handler has waited for them.
     pub fn drop_slow_clients(&mut self) {
         for caller in 0..self.open_rows.len() {
             if self.open_rows[caller] > 0 && self.reply(caller).channel().is_some_and(Channel::is_full) {
@@ -93,11 +94,10 @@ impl Streaming {
         self.resumed = Instant::now();
     }
 
-    /// Gives every caller whose stream is not over its rows of `outputs`, which are those of the whole
-    /// batch; with `last`, that was all.
+    /// Sends each open stream its rows of `outputs`, which are those of the whole batch. `last` ends the streams.
     ///
     /// # Errors
-    /// `Handler` for outputs that are not as declared.
+    /// `Handler`: the outputs do not match the declaration.
     pub fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
         self.job.check(&outputs, self.job.padded())?;
         let now = Instant::now();
@@ -114,7 +114,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// One chunk for a caller, unless its stream is over.
+    /// Sends a chunk to a request, unless its stream is over.
     pub(super) fn push_to(
         &mut self,
         caller: usize,
@@ -131,11 +131,10 @@ impl Streaming {
         }
     }
 
-    /// Gives each row its own chunk. A caller with several rows gets each as an answer of its own, with
-    /// the parameter `row` that says which.
+    /// Sends a chunk for each row. A request with several rows gets a response per row, with the parameter `row`.
     ///
     /// # Errors
-    /// `Handler` for outputs that are not as declared, or for another number of chunks than of rows.
+    /// `Handler`: the outputs do not match the declaration, or the numbers of chunks and rows differ.
     pub fn send_rows(&mut self, chunks: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
         if chunks.len() != self.job.padded() {
             return Err(Error::handler(format!(
@@ -167,10 +166,10 @@ impl Streaming {
         Ok(())
     }
 
-    /// Ends the streams of the callers whose rows failed, with their errors.
+    /// Ends the streams of requests with failed rows, with their errors.
     ///
     /// # Errors
-    /// `Handler` for a row that the batch does not have.
+    /// `Handler`: a row is out of range.
     pub fn fail_rows(&mut self, failed: &RowFailures) -> Result<()> {
         failed.check(&self.job.spec().name, self.job.padded())?;
         let real = failed.iter().filter(|(place, _)| *place < self.rows.len()).cloned().collect::<Vec<_>>();
@@ -186,14 +185,14 @@ impl Streaming {
         }
     }
 
-    /// Ends all streams, well; what the handler yields after that goes nowhere.
+    /// Ends all streams without an error. Later results are ignored.
     pub fn end_all(&mut self) {
         for caller in 0..self.open_rows.len() {
             self.close(caller, Ok(()));
         }
     }
 
-    /// Ends every stream that is still open: well, or with the error.
+    /// Ends the open streams, with an error if there is one.
     pub fn finish(mut self, result: Result<InterpreterTimes>) {
         self.job.conclude(&result);
         for caller in 0..self.open_rows.len() {
@@ -201,7 +200,7 @@ impl Streaming {
         }
     }
 
-    /// The callers whose streams are not over.
+    /// Requests with open streams.
     fn open(&self) -> impl Iterator<Item = (usize, &Reply)> {
         let replies = self.job.parts().iter().map(|part| &part.reply).enumerate();
         replies.filter(|(caller, _)| self.open_rows[*caller] > 0)
@@ -245,14 +244,14 @@ impl Streaming {
         }
     }
 
-    /// For the protocol's statistics: one more answer of a caller, and what became of it.
+    /// Updates the protocol's statistics with one response.
     fn count(&mut self, caller: usize, outcome: ResponseOutcome, now: Instant) {
         let place = self.answers[caller];
         self.answers[caller] += 1;
         self.job.metrics().statistics.responded(place, now - self.resumed, Duration::ZERO, outcome);
     }
 
-    /// Ends a caller's stream, if it is not over.
+    /// Ends the stream of a request, unless it is over.
     pub(super) fn close(&mut self, caller: usize, result: Result<()>) {
         if std::mem::take(&mut self.open_rows[caller]) == 0 {
             return;

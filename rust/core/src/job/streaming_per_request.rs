@@ -1,18 +1,18 @@
-//! ResponseStream that a handler makes for each request by itself.
+//! Streams of results by request.
 
 use super::{RowChunk, streaming::Streaming};
 use crate::{Parameters, RequestOutput, Result};
 use std::time::Instant;
 
 impl Streaming {
-    /// Gives every caller whose stream is not over the chunk that was made for it alone, or ends it with the error.
+    /// Sends each open stream its chunk, or ends it with the error.
     ///
     /// # Errors
-    /// `Handler` for another number of chunks than of callers.
-    pub fn send_per_request(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
-        self.job.check_response_count(apart.len())?;
+    /// `Handler`: the numbers of chunks and requests differ.
+    pub fn send_per_request(&mut self, results: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
+        self.job.check_response_count(results.len())?;
         let now = Instant::now();
-        for (caller, chunk) in apart.into_iter().enumerate() {
+        for (caller, chunk) in results.into_iter().enumerate() {
             match chunk {
                 RowChunk::Nothing => {}
                 RowChunk::More(own) => self.send_own(caller, own, parameters, false, now),

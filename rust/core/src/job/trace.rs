@@ -1,19 +1,19 @@
-//! A batch of which some requests are traced.
+//! Traces of batches.
 
 use super::Job;
 use crate::{Error, InterpreterTimes, Part, SpanIds, TraceText, TracedBatch, request::traced};
 use std::time::Instant;
 
-/// What a batch has of the trace of its first traced request.
+/// Span of a batch: a child of its first traced request's span.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchTrace {
-    /// `None` in another process than the server's, which records it.
+    /// `None` in a worker process: the server records the span.
     pub(crate) ids: Option<SpanIds>,
     pub(crate) text: TraceText,
 }
 
 impl BatchTrace {
-    /// Nothing, if none of the requests is traced.
+    /// Creates the span; `None` if no request is traced.
     pub(crate) fn of(parts: &[Part]) -> Option<Box<Self>> {
         let traced = parts.iter().find_map(|part| traced(part.request.context.as_deref()))?;
         let ids = SpanIds { trace: traced.ids.trace, span: traced.recorder.new_span() };
@@ -25,19 +25,19 @@ impl BatchTrace {
 }
 
 impl Job {
-    /// The span that the batch is computed in, if it is traced.
+    /// Parent span for the computation, if the batch is traced.
     pub fn trace(&self) -> Option<&TraceText> {
         self.trace.as_ref().map(|trace| &trace.text)
     }
 
-    /// The same, computed in a span of another process.
+    /// Sets the parent span from another process.
     #[must_use = "it is the job"]
     pub fn with_trace(mut self, trace: Option<TraceText>) -> Self {
         self.trace = trace.map(|text| Box::new(BatchTrace { ids: None, text }));
         self
     }
 
-    /// Tells the trace what became of it.
+    /// Records the span of the batch.
     pub(super) fn record(&self, result: Result<InterpreterTimes, &Error>) {
         let Some(BatchTrace { ids: Some(ids), .. }) = self.trace.as_deref() else { return };
         let requests: Vec<_> = self

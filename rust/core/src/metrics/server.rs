@@ -1,4 +1,4 @@
-//! Every metric, named in one place. Handles are made once per model; a request only adds to them.
+//! All metrics. Handles are created once per model; requests only update them.
 
 use super::{
     CacheMetrics, ModelMetrics,
@@ -22,20 +22,20 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// From 20 us to about 84 s, each twice the one before.
+/// 20 us to about 84 s, doubling.
 fn durations() -> Histogram {
     Histogram::new(exponential_buckets(20e-6, 2.0, 23))
 }
 
-/// From 1 to 1024 rows.
+/// 1 to 1024 rows, doubling.
 fn sizes() -> Histogram {
     Histogram::new(exponential_buckets(1.0, 2.0, 11))
 }
 
-/// The server's metrics and their text form.
+/// The server's metrics, and their text form.
 pub struct Metrics {
     registry: Mutex<Registry>,
-    /// Of the metrics that handlers keep, whose names have no prefix.
+    /// Metrics that handlers define, without the prefix.
     handlers: Registry,
     user: Arc<UserRegistry>,
     requests: Family<RequestLabels, Counter>,
@@ -62,19 +62,19 @@ pub struct Metrics {
     cache_evictions: Family<ModelLabels, Counter>,
     cache_bytes: Family<ModelLabels, Gauge>,
     cache_shared_hits: Family<ModelLabels, Counter>,
-    /// Failures of the server where answers are shared.
+    /// Failures of the shared cache.
     pub cache_failures: Counter,
     /// Open connections.
     pub connections: Gauge,
-    /// Bytes of request bodies that are held.
+    /// Bytes of request bodies in memory.
     pub body_bytes: Gauge,
-    /// Bytes of large answers that are not sent yet.
+    /// Bytes of large responses that are not sent yet.
     pub answer_bytes: Gauge,
-    /// Requests that were refused before a model was known.
+    /// Requests refused before their model was known.
     pub refused: Counter,
-    /// Access log lines that were dropped because the log could not keep up.
+    /// Access log lines dropped because the log was too slow.
     pub log_dropped: Counter,
-    /// Spans that were dropped because the collector did not take them, or not fast enough.
+    /// Spans dropped because the collector rejected them or was too slow.
     pub spans_dropped: Counter,
 }
 
@@ -131,7 +131,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// The one list of names and help texts. `docs/metrics.md` is compared with it by a test.
+    /// Registers all names and help texts. A test compares them with `docs/metrics.md`.
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         let seconds = || Unit::Seconds;
@@ -209,7 +209,7 @@ impl Metrics {
         );
     }
 
-    /// The handles of one model.
+    /// Handles of one model.
     pub fn model(&self, spec: &ModelSpec) -> ModelMetrics {
         let labels = ModelLabels { model: spec.name.to_string(), version: spec.version.to_string() };
         ModelMetrics {
@@ -268,16 +268,16 @@ impl Metrics {
         }
     }
 
-    /// The text form that Prometheus scrapes (OpenMetrics 1.0).
+    /// Text form for Prometheus (OpenMetrics 1.0).
     pub fn exposition(&self) -> String {
         self.exposition_with("")
     }
 
-    /// The same, with more families in that form behind ours.
+    /// Text form with additional metric families.
     pub fn exposition_with(&self, more: &str) -> String {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
-        // Writing into a `String` cannot fail.
+        // Writing to a `String` cannot fail.
         let _ = encode_registry(&mut text, &registry)
             .and_then(|()| encode_registry(&mut text, &self.handlers))
             .and_then(|()| text.write_str(more))

@@ -1,6 +1,6 @@
-//! Counts and durations of one model version since its load, as the protocol's statistics have them.
+//! Statistics of one model version since its load, as the protocol defines them.
 //!
-//! One short lock a batch, and none a request, so that a reader sees counts that fit together.
+//! One short lock per batch, and none per request. A snapshot is consistent.
 
 use crate::InterpreterTimes;
 use std::{
@@ -9,83 +9,83 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-/// Places in a stream of responses that are told apart; what comes later counts for the last of them.
+/// Positions in a stream to count separately; later responses count for the last one.
 const RESPONSE_PLACES: usize = 256;
 
-/// How often something happened, and how long it took in sum.
+/// Count and total duration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Total {
-    /// How often.
+    /// Count.
     pub count: u64,
-    /// Nanoseconds in sum.
+    /// Total nanoseconds.
     pub ns: u64,
 }
 
-/// Where the time of batches went.
+/// Durations of a batch's phases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ComputeTotals {
-    /// From the cut of a batch to its handler: joining rows, making arrays, waiting for the interpreter.
+    /// From the cut of a batch to its handler: joining rows, creating arrays, waiting for the GIL.
     pub input: Total,
-    /// The handler.
+    /// Handler.
     pub infer: Total,
-    /// Taking the handler's arrays.
+    /// Reading the handler's arrays.
     pub output: Total,
 }
 
-/// The responses at one place of their streams.
+/// Responses at one position of their streams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResponseTotals {
-    /// The handler's time for the response.
+    /// Handler's time for the response.
     pub infer: Total,
-    /// Taking its arrays.
+    /// Reading its arrays.
     pub output: Total,
-    /// Sent with outputs.
+    /// Responses with outputs.
     pub success: Total,
     /// Errors.
     pub fail: Total,
     /// Ends of streams without a response.
     pub empty: Total,
-    /// Not wanted any more by their callers.
+    /// Responses to abandoned requests.
     pub cancel: Total,
 }
 
-/// What became of one response of a stream.
+/// Outcome of one response of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ResponseOutcome {
-    /// It was sent with outputs.
+    /// Sent with outputs.
     Success,
-    /// It is an error.
+    /// Error.
     Fail,
-    /// The stream ended without a further response.
+    /// End of the stream without a response.
     Empty,
-    /// Its caller had left.
+    /// The request was abandoned.
     Cancel,
 }
 
-/// One model version's numbers at one moment.
+/// Statistics at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// When the last batch ended, in milliseconds since 1970; 0 before the first.
+    /// End of the last batch, in milliseconds since 1970; 0 before the first.
     pub last_inference_ms: u64,
     /// Rows computed.
     pub inferences: u64,
     /// Calls of the handler.
     pub executions: u64,
-    /// Requests answered well, from their arrival in the queue to their answer.
+    /// Successful requests: from arrival in the queue to the response.
     pub success: Total,
-    /// Requests refused or failed once their model was known.
+    /// Requests that failed after their model was known.
     pub fail: Total,
-    /// The waiting of the requests that were answered well.
+    /// Successful requests: time in the queue.
     pub queue: Total,
-    /// The computing of the requests that were answered well: each counts its whole batch.
+    /// Successful requests: time of the whole batch, for each of its requests.
     pub compute: ComputeTotals,
-    /// Requests answered from the cache: the search.
+    /// Cache hits: time of the lookup.
     pub cache_hit: Total,
-    /// Requests whose answer was not in the cache: the search, and putting it there.
+    /// Cache misses: time of lookup and insertion.
     pub cache_miss: Total,
-    /// Batches that were computed well, by rows.
+    /// Successful batches, by rows.
     pub batches: BTreeMap<usize, ComputeTotals>,
-    /// The responses of models that stream, by their place in the stream from 0.
+    /// Responses of models that stream, by position in the stream from 0.
     pub responses: BTreeMap<usize, ResponseTotals>,
 }
 
@@ -93,34 +93,34 @@ pub struct Snapshot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
     pub(crate) rows: usize,
-    /// Those whose callers got an error, in a batch that was computed.
+    /// Rows of failed requests in a batch that was computed.
     pub(crate) failed_rows: usize,
-    /// Requests whose callers still wait for the answer.
+    /// Requests that were not abandoned.
     pub(crate) requests: u64,
-    /// How long those waited in sum.
+    /// Total time of those in the queue.
     pub(crate) waited: Duration,
-    /// Since the cut.
+    /// Time since the cut.
     pub(crate) elapsed: Duration,
-    /// `None` if it failed.
+    /// `None` if the batch failed.
     pub(crate) times: Option<InterpreterTimes>,
 }
 
-/// The running numbers of one model version.
+/// Statistics of one model version.
 #[derive(Debug, Default)]
 pub struct Statistics(Mutex<Snapshot>);
 
 impl Statistics {
-    /// The numbers now.
+    /// Returns a snapshot.
     pub fn snapshot(&self) -> Snapshot {
         self.lock().clone()
     }
 
-    /// One request was refused or failed.
+    /// Counts a failed request.
     pub fn failed(&self, duration: Duration) {
         self.lock().fail.add(1, ns(duration));
     }
 
-    /// One request was answered from the cache. It waited for no instance, and nothing was computed for it.
+    /// Counts a request answered from the cache: no queue time, no computation.
     pub fn cache_hit(&self, duration: Duration) {
         let mut now = self.lock();
         now.cache_hit.add(1, ns(duration));
@@ -128,17 +128,17 @@ impl Statistics {
         now.queue.add(1, 0);
     }
 
-    /// The answer to a request was not in the cache.
+    /// Counts a cache miss.
     pub fn cache_miss(&self, search: Duration) {
         self.lock().cache_miss.add(1, ns(search));
     }
 
-    /// That answer was put there.
+    /// Adds the time to store a response after a miss.
     pub fn cache_stored(&self, duration: Duration) {
         self.lock().cache_miss.add(0, ns(duration));
     }
 
-    /// One response of a stream: the `place`-th from 0, and the times for it.
+    /// Counts one response of a stream, at position `place` from 0.
     pub fn responded(&self, place: usize, infer: Duration, output: Duration, outcome: ResponseOutcome) {
         let mut now = self.lock();
         let totals = now.responses.entry(place.min(RESPONSE_PLACES - 1)).or_default();
@@ -155,7 +155,7 @@ impl Statistics {
         }
     }
 
-    /// One batch ended.
+    /// Counts one batch.
     pub(crate) fn ended(&self, batch: &Ended) {
         let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let mut now = self.lock();
@@ -171,7 +171,7 @@ impl Statistics {
         now.batches.entry(batch.rows).or_default().add(1, [input, infer, output]);
     }
 
-    /// `parts` requests of ours were one request of a caller, with more rows than a batch holds.
+    /// Merges the counts of `parts` requests into one: they were parts of a split request.
     pub(crate) fn merge_parts(&self, parts: usize) {
         let more = (parts as u64).saturating_sub(1);
         let mut now = self.lock();

@@ -1,4 +1,4 @@
-//! Who is to know that a model came, or became ready, or stopped being so.
+//! Listeners for changes of the model table.
 
 use std::{
     fmt,
@@ -7,14 +7,14 @@ use std::{
 
 type Listener = Box<dyn Fn() + Send + Sync>;
 
-/// Calls its listeners at each change of a table of models. They look for themselves what is new.
+/// Calls its listeners at each change of the table: a model was added, removed, or changed its readiness.
 #[derive(Default)]
 pub struct Changes {
     listeners: RwLock<Vec<Listener>>,
 }
 
 impl Changes {
-    /// Adds a listener, which must return at once: it is called where the change is made.
+    /// Adds a listener. It must return at once, because it runs where the change is made.
     pub fn listen(&self, listener: impl Fn() + Send + Sync + 'static) {
         self.listeners.write().unwrap_or_else(PoisonError::into_inner).push(Box::new(listener));
     }

@@ -1,14 +1,14 @@
-//! What is said of models that do not answer.
+//! Error texts for models that cannot answer.
 
 use crate::{Error, Kind};
 use std::time::Duration;
 
-/// Texts of refusals, in which `{name}` stands for the model's name.
+/// Error texts; `{name}` is replaced by the model's name.
 #[derive(Clone, Debug)]
 pub struct ErrorTexts {
-    /// Of a model that nobody knows.
+    /// Unknown model.
     pub unknown: Box<str>,
-    /// Of one that takes no requests now. A reason follows, if there is one.
+    /// Model that is not ready. The reason is appended, if there is one.
     pub not_ready: Box<str>,
 }
 
@@ -30,7 +30,7 @@ impl ErrorTexts {
     }
 }
 
-/// A client's text in a message: short, and without control characters.
+/// Client input for a message: truncated, without control characters.
 pub(super) fn printable(text: &str) -> String {
     text.chars().take(128).map(|c| if c.is_control() { '?' } else { c }).collect()
 }

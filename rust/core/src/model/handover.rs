@@ -1,15 +1,15 @@
-//! What a model owes those that it took the place of: their sequences go on where their state is.
+//! Handover of sequences: a model that replaces another one routes the other's sequences to it until they end.
 
 use super::Model;
 use crate::{Error, InferRequest, ModelSpec, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Models that were replaced, and whose sequences may still go on. The newest is the last.
+/// Replaced models with sequences, the newest last.
 #[derive(Debug, Default)]
 pub(crate) struct Replaced(Mutex<Vec<Arc<Model>>>);
 
 impl Model {
-    /// Takes the place of `left`: requests that go on with one of its sequences reach it through this model.
+    /// Replaces `left`: requests that continue its sequences reach it through this model.
     pub(crate) fn take_over(&self, left: &Arc<Self>) {
         if self.spec().sequences.is_none() || left.spec().sequences.is_none() {
             return;
@@ -20,10 +20,10 @@ impl Model {
         replaced.push(Arc::clone(left));
     }
 
-    /// Lets go of the models that it replaced and that hold no sequence any more. They end then.
+    /// Drops the replaced models without sequences, which ends their instances.
     pub(crate) fn drop_drained(&self) {
         let mut replaced = self.replaced.lock();
-        // Who found it before it was replaced may still begin one.
+        // A request that found the model before the swap may still start a sequence on it.
         let is_needed = |model: &Arc<Self>| model.queue().active_sequences() > 0 || Arc::strong_count(model) > 1;
         let (needed, done) = std::mem::take(&mut *replaced).into_iter().partition(is_needed);
         *replaced = needed;
@@ -31,16 +31,16 @@ impl Model {
         drop::<Vec<_>>(done);
     }
 
-    /// Sequences that are active here, or on a model that this one replaced.
+    /// Number of active sequences, on this model and on those that it replaced.
     pub fn active_sequences(&self) -> usize {
         let replaced: usize = self.replaced.lock().iter().map(|model| model.queue().active_sequences()).sum();
         self.queue().active_sequences() + replaced
     }
 
-    /// The replaced model that holds the sequence that a request goes on with.
+    /// Replaced model that holds the request's sequence.
     ///
     /// # Errors
-    /// `InvalidInput` if that one takes or gives other tensors: the request was decoded for this one.
+    /// `InvalidInput`: that model has other inputs or outputs. The request was decoded for this one.
     pub(crate) fn sequence_owner(&self, request: &InferRequest) -> Result<Option<Arc<Self>>> {
         let Some(step) = request.schedule.step.as_deref().filter(|step| !step.start) else { return Ok(None) };
         let replaced = self.replaced.lock();
@@ -50,7 +50,7 @@ impl Model {
         let Some(holder) = replaced.iter().rev().find(|model| model.queue().holds_sequence(&step.id)) else {
             return Ok(None);
         };
-        if !speak_alike(self.spec(), holder.spec()) {
+        if !same_interface(self.spec(), holder.spec()) {
             return Err(Error::invalid(format!(
                 "sequence {} must begin again with sequence_start: model '{}' was replaced by one with other inputs \
                  or outputs",
@@ -68,8 +68,8 @@ impl Replaced {
     }
 }
 
-/// Whether a request and an answer of the one are of the other too.
-fn speak_alike(one: &ModelSpec, other: &ModelSpec) -> bool {
+/// Returns true if requests and responses of both models have the same form.
+fn same_interface(one: &ModelSpec, other: &ModelSpec) -> bool {
     (one.batching.is_some(), one.streams, &one.inputs, &one.outputs)
         == (other.batching.is_some(), other.streams, &other.inputs, &other.outputs)
 }

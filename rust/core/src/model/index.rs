@@ -1,32 +1,32 @@
-//! The index: every version of every model, and where it is in its life.
+//! Repository index: the state of each version of each model.
 
 use super::{Model, Readiness};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// What is known of a version that does not serve, or why the newest form of one that does was not loaded.
+/// Status of a version that does not serve, or of a failed reload of one that does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VersionStatus {
-    /// Whether it is being loaded now.
+    /// The version is loading.
     pub loading: bool,
-    /// Why it does not serve; public text.
+    /// Reason for not serving; public text.
     pub reason: String,
 }
 
-/// Where a version is in its life.
+/// State of a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VersionState {
-    /// It takes requests.
+    /// Accepts requests.
     Ready,
-    /// It is being loaded for the first time.
+    /// Loads for the first time.
     Loading,
-    /// It takes no more requests; those it has finish.
+    /// Finishes its requests, and accepts no more.
     Unloading,
-    /// It takes no requests.
+    /// Accepts no requests.
     Unavailable,
 }
 
 impl VersionState {
-    /// The protocol's name.
+    /// Name in the protocol.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Ready => "READY",
@@ -37,39 +37,39 @@ impl VersionState {
     }
 }
 
-/// A row of the index.
+/// Entry of the index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexEntry {
-    /// The model.
+    /// Model.
     pub name: Arc<str>,
-    /// The version and its state; `None` for a model that was never loaded.
+    /// Version and state; `None` for a model that was never loaded.
     pub version: Option<(Arc<str>, VersionState)>,
-    /// What is to be said of it; mostly empty.
+    /// Reason, mostly empty.
     pub reason: String,
 }
 
-/// What is known of a model's versions.
+/// Statuses by version.
 pub(crate) type Notes = BTreeMap<Arc<str>, VersionStatus>;
 
 impl IndexEntry {
-    /// The version, if it has one.
+    /// Version, if there is one.
     pub fn version_text(&self) -> Option<&str> {
         self.version.as_ref().map(|(version, _)| &**version)
     }
 
-    /// Its state; `None` for a model that was never loaded.
+    /// State; `None` for a model that was never loaded.
     pub fn state(&self) -> Option<VersionState> {
         self.version.as_ref().map(|(_, state)| *state)
     }
 }
 
-/// The rows of models with what serves and what is known of them, and of versions that are on their way out.
+/// Builds the index from the models in the table and the versions that are draining.
 pub(crate) fn index<'a>(
     models: impl Iterator<Item = (&'a Arc<str>, &'a [Arc<Model>], &'a Notes)>,
     leaving: impl Iterator<Item = (&'a Arc<str>, &'a Arc<str>)>,
 ) -> Vec<IndexEntry> {
     let mut found = Vec::new();
-    // An explainer, whose name has a colon, is its model's.
+    // A name with a colon is an explainer, which is part of its model.
     models
         .filter(|(name, ..)| !name.contains(':'))
         .for_each(|(name, serving, notes)| rows(name, serving, notes, &mut found));
@@ -78,9 +78,9 @@ pub(crate) fn index<'a>(
         let row = IndexEntry { name: Arc::clone(name), version, reason: String::new() };
         let same = |known: &IndexEntry| known.name == row.name && known.version_text() == row.version_text();
         match found.iter_mut().find(|known| same(known)) {
-            // What was unloaded still finishes what it has.
+            // An unloaded version that still has requests.
             Some(known) if known.state() == Some(VersionState::Unavailable) => *known = row,
-            // A later form of it serves or loads.
+            // A newer instance of this version serves or loads.
             Some(_) => {}
             None => found.push(row),
         }
@@ -115,7 +115,7 @@ fn rows(name: &Arc<str>, serving: &[Arc<Model>], notes: &Notes, rows: &mut Vec<I
     }
 }
 
-/// Numbers by value and before other texts, so that "10" comes after "9".
+/// Sort key of versions: numbers by value, before other texts.
 pub(crate) fn version_key(version: &str) -> (bool, u64, &str) {
     match version.parse() {
         Ok(number) => (false, number, ""),

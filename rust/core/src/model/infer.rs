@@ -7,10 +7,11 @@ use crate::{
 };
 
 impl Model {
-    /// Computes any number of answers, for models that stream. Dropping the chunks abandons the request.
+    /// Streams the responses to a request. Dropping the stream abandons the request.
     ///
     /// # Errors
-    /// `InvalidInput` for more rows than a batch holds; else what the queue answers.
+    /// `InvalidInput`: more rows than a batch holds. Otherwise errors of
+    /// [`Queue::submit`](crate::queue::Queue::submit).
     pub fn stream(&self, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<ResponseStream> {
         self.spec.check_whole(&request, "streams")?;
         match self.spec.sequences.is_some().then(|| self.sequence_owner(&request)).transpose()?.flatten() {
@@ -19,25 +20,24 @@ impl Model {
         }
     }
 
-    /// Computes an answer; of a model that streams, the only one that it gives. Dropping the future
-    /// abandons the request.
+    /// Computes a response. A model that streams must send exactly one. Dropping the future abandons the request.
     ///
     /// # Errors
-    /// What the queue, the batch or the handler answered; `Handler` for a stream of none or many.
+    /// Errors of the queue, the batch or the handler. `Handler`: a stream of no or several responses.
     pub async fn infer(&self, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<InferResponse> {
         self.begin(request, completions)?.await
     }
 
-    /// As [`Model::infer`]; the request is in the queue when this returns.
+    /// Submits a request; its response is awaited later. The request is in the queue when this returns.
     ///
     /// # Errors
-    /// What the queue refuses.
+    /// As [`Queue::submit`](crate::queue::Queue::submit).
     pub fn begin(&self, request: InferRequest, completions: Option<&CompletionQueue>) -> Result<ResponseFuture<'_>> {
         if self.spec.streams {
             let chunks = self.stream(request, completions)?;
             return Ok(ResponseFuture::Other(Box::pin(self.single_response(chunks))));
         }
-        // A step of a sequence is never parted; the queue says that it has too many rows.
+        // A sequence's step is never split; the queue refuses one with several rows.
         if self.spec.sequences.is_some() {
             if self.spec.row_cost().is_some() {
                 self.spec.check_whole(&request, "computes")?;
@@ -46,7 +46,7 @@ impl Model {
                 return self.queue.submit(request, completions).map(ResponseFuture::Ticket);
             };
             let ticket = holder.queue.submit(request, completions)?;
-            // Its instances end with the last who holds it.
+            // Keeps the replaced model alive: dropping it would end its instances.
             return Ok(ResponseFuture::Other(Box::pin(async move { (ticket.await, holder).0 })));
         }
         let max_rows = self.spec.max_rows(&request)?;
@@ -57,7 +57,7 @@ impl Model {
         Ok(ResponseFuture::Other(Box::pin(self.join_parts(tickets))))
     }
 
-    /// Parts a request that is larger than a batch.
+    /// Splits a request that is larger than a batch, and submits the parts.
     fn submit_parts(
         &self,
         request: InferRequest,
@@ -104,7 +104,7 @@ impl Model {
             .collect()
     }
 
-    /// The one answer of the parts of a request.
+    /// Joins the responses to the parts of a request.
     async fn join_parts(&self, tickets: Vec<Ticket>) -> Result<InferResponse> {
         let batches = tickets.len();
         let mut answer: Option<InferResponse> = None;

@@ -1,4 +1,4 @@
-//! A served model: its declaration, queue, metrics and readiness.
+//! A served model: declaration, queue, metrics, readiness.
 
 use super::{Changes, ErrorTexts, handover::Replaced};
 use crate::{
@@ -12,14 +12,14 @@ use std::sync::{
     atomic::{AtomicU8, Ordering},
 };
 
-/// Whether a model takes requests.
+/// Readiness of a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Its instances are being built.
+    /// The instances are loading.
     Loading,
-    /// It takes requests.
+    /// Accepts requests.
     Ready,
-    /// It does not now: none of its instances lives, or it was taken away.
+    /// Does not accept requests: no instance is alive, or the model was unloaded.
     Unavailable,
 }
 
@@ -27,33 +27,35 @@ const LOADING: u8 = Readiness::Loading as u8;
 
 const READY: u8 = Readiness::Ready as u8;
 
-/// Beside a readiness: that it was made to refuse requests.
+/// Bit next to a readiness: requests are refused for a set reason.
 const REFUSES: u8 = 1 << 2;
 
 const REFUSES_LOADING: u8 = REFUSES | LOADING;
 
-/// One version of a model. Its instances hold its queue, not the model itself: when the last of its
-/// callers lets go of a model that is in no table any more, the queue closes and the instances end.
+/// One version of a model.
+///
+/// Instances own the queue, not the model. After the model is removed from its table, the last request that holds it
+/// drops it. That closes the queue and ends the instances.
 #[derive(Debug)]
 pub struct Model {
     pub(super) spec: Arc<ModelSpec>,
     pub(super) queue: Arc<Queue>,
     pub(super) readiness: AtomicU8,
-    /// Why it refuses requests, while it does although its instances live.
+    /// Reason to refuse requests.
     pub(super) refusal: Mutex<Arc<str>>,
     pub(super) cache: Option<Arc<Cache>>,
-    /// Who is told of changes, and what is said of it, in the table that it is in.
+    /// Listeners and error texts of the model's table.
     pub(super) table: OnceLock<(Arc<Changes>, Arc<ErrorTexts>)>,
-    /// Those that it took the place of.
+    /// Models that this one replaced.
     pub(crate) replaced: Replaced,
 }
 
 impl Model {
-    /// A model that is not ready yet.
+    /// Creates a model that is loading.
     pub fn new(spec: ModelSpec, metrics: &Metrics) -> Self {
         let spec = Arc::new(spec);
         let metrics = Arc::new(metrics.model(&spec));
-        // What answers in parts, or by what came before, is not kept.
+        // Streams and sequences are not cached.
         let caching = spec.cache.as_ref().filter(|_| !spec.streams && spec.sequences.is_none());
         let cache = caching.map(|caching| Arc::new(Cache::new(caching, spec.max_queue, metrics.cache.clone())));
         let queue = Arc::new(Queue::new(Arc::clone(&spec), metrics));
@@ -68,27 +70,27 @@ impl Model {
         }
     }
 
-    /// Its declaration.
+    /// Declaration.
     pub fn spec(&self) -> &Arc<ModelSpec> {
         &self.spec
     }
 
-    /// Where its instances pull their batches from.
+    /// Queue, from which instances pull.
     pub fn queue(&self) -> &Arc<Queue> {
         &self.queue
     }
 
-    /// Its metrics.
+    /// Metrics.
     pub fn metrics(&self) -> &Arc<ModelMetrics> {
         self.queue.metrics()
     }
 
-    /// Its answers since its load that are kept, if it is so declared.
+    /// Response cache, if declared. A reload starts with an empty one.
     pub fn cache(&self) -> Option<&Arc<Cache>> {
         self.cache.as_ref()
     }
 
-    /// Whether it takes requests.
+    /// Returns the readiness.
     pub fn readiness(&self) -> Readiness {
         match self.readiness.load(Ordering::Acquire) {
             LOADING | REFUSES_LOADING => Readiness::Loading,
@@ -97,23 +99,23 @@ impl Model {
         }
     }
 
-    /// Tells `changes` from now on of each change. A model is in one table only; were it in two, the first is told.
+    /// Sets the table to notify of changes. A model is in one table; a second one is ignored.
     pub(crate) fn set_table(&self, changes: Arc<Changes>, error_texts: Arc<ErrorTexts>) {
         let _ = self.table.set((changes, error_texts));
     }
 
-    /// Changes whether it takes requests.
+    /// Sets the readiness.
     pub fn set_readiness(&self, readiness: Readiness) {
         self.change_readiness(|known| (known & REFUSES) | readiness as u8);
     }
 
-    /// Has it refuse requests from now on, whatever its instances do, and say why; `None`: no more.
+    /// Sets (or, with `None`, clears) a reason for which all requests are refused.
     pub fn set_refusal(&self, reason: Option<&str>) {
         *self.refusal.lock().unwrap_or_else(PoisonError::into_inner) = reason.unwrap_or_default().into();
         self.change_readiness(|known| if reason.is_some() { known | REFUSES } else { known & !REFUSES });
     }
 
-    /// Why it refuses requests, if it was made to: empty if nothing is said.
+    /// Reason for which requests are refused; empty if none was given.
     pub fn refusal(&self) -> Option<Arc<str>> {
         let refuses = self.readiness.load(Ordering::Acquire) & REFUSES != 0;
         refuses.then(|| Arc::clone(&self.refusal.lock().unwrap_or_else(PoisonError::into_inner)))
@@ -126,16 +128,16 @@ impl Model {
         }
     }
 
-    /// Refuses early what cannot be served: called before a body is read.
+    /// Refuses a request before its body is read.
     ///
     /// # Errors
-    /// `Unavailable` if the model is not ready, `Overloaded` if its queue is full.
+    /// `Unavailable`: the model is not ready. `Overloaded`: its queue is full.
     pub fn admit(&self) -> Result<()> {
         self.check_ready()?;
         self.queue.check_capacity()
     }
 
-    /// Refuses if it takes no requests.
+    /// Checks that the model accepts requests.
     ///
     /// # Errors
     /// `Unavailable`.
@@ -143,12 +145,12 @@ impl Model {
         if self.readiness() == Readiness::Ready { Ok(()) } else { Err(self.not_ready()) }
     }
 
-    /// Refuses a call that can carry one answer only, if the model gives any number of them.
+    /// Checks that the model sends exactly one response to a request.
     ///
     /// # Errors
-    /// `Unsupported`, with what to call instead.
+    /// `Unsupported`: the message has the calls to use instead.
     pub fn check_single_response(&self) -> Result<()> {
-        // Whether an open model has one answer is for its handler to say, request by request.
+        // A raw-request model decides per request.
         if self.spec.streams && !self.spec.raw_requests {
             return Err(Error::new(
                 Kind::Unsupported,
@@ -173,7 +175,7 @@ impl Model {
 }
 
 impl Drop for Model {
-    /// Nobody can reach it any more: its instances finish what waits, and end.
+    /// Closes the queue: no request can reach the model. Instances finish the waiting requests, and end.
     fn drop(&mut self) {
         self.queue.close();
     }

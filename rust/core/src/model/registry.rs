@@ -1,4 +1,4 @@
-//! The table of all models: what serves, what is on its way out, and what is known of the rest.
+//! Model table: versions that serve, versions that drain, and the status of others.
 
 use super::{
     Changes, ErrorTexts, IndexEntry, Model, Readiness, VersionStatus,
@@ -18,14 +18,14 @@ use std::{
 
 /// All models, by name and version.
 ///
-/// The table and the requests under way are all that holds a [`Model`]. One that is taken out of the
-/// table is found by nobody any more, serves those who found it before, and ends with the last of them.
+/// The table and running requests own the [`Model`]s. A model that was removed from the table finishes these requests,
+/// and ends with the last one.
 #[derive(Debug, Default)]
 pub struct Registry {
     table: RwLock<Table>,
-    /// Whether any model that serves has routes.
+    /// A serving model has routes.
     pub(super) routed: AtomicBool,
-    /// Whether any of their routes has a path of V2's inference.
+    /// One of these routes is a V2 inference path.
     pub(super) infers: AtomicBool,
     changes: Arc<Changes>,
     error_texts: Arc<ErrorTexts>,
@@ -40,13 +40,13 @@ pub(super) struct Table {
 
 #[derive(Debug, Default)]
 pub(super) struct Entry {
-    /// In ascending order of their versions.
+    /// Ascending versions.
     pub(super) serving: Vec<Arc<Model>>,
-    /// By version: what is to be said of it beside, or instead of, that it serves.
+    /// Statuses by version, in addition to or in place of serving.
     notes: BTreeMap<Arc<str>, VersionStatus>,
 }
 
-/// A version that was taken out of the table. Its instances hold the queue until they have closed.
+/// A removed version. Its instances own the queue until they end.
 #[derive(Debug)]
 pub(super) struct Leaving {
     name: Arc<str>,
@@ -55,16 +55,16 @@ pub(super) struct Leaving {
 }
 
 impl Registry {
-    /// A table without models, of which is said what `error_texts` has.
+    /// An empty table.
     #[must_use]
     pub fn with_error_texts(error_texts: ErrorTexts) -> Self {
         Self { error_texts: Arc::new(error_texts), ..Self::default() }
     }
 
-    /// Adds a version of a model. Versions are kept in ascending order, numbers by value.
+    /// Adds a version of a model. Versions ascend, numbers by value.
     ///
     /// # Errors
-    /// `InvalidInput` if that version is there already, or if another model has one of its routes.
+    /// `InvalidInput`: the version exists, or another model has one of its routes.
     pub fn insert(&self, model: Arc<Model>) -> Result<()> {
         let spec = Arc::clone(model.spec());
         let mut table = self.write();
@@ -86,8 +86,8 @@ impl Registry {
         Ok(())
     }
 
-    /// In one step, makes the versions of `name` these `models`, and those that serve and `keep` names.
-    /// All others leave: they finish what they have, and end.
+    /// Replaces the versions of `name` by `models` in one step, except those that `keep` names.
+    /// The others drain: they finish their requests, and end.
     pub fn swap(&self, name: &str, models: Vec<Arc<Model>>, keep: &[String]) {
         let mut table = self.write();
         let entry = table.models.entry(name.into()).or_default();
@@ -119,18 +119,18 @@ impl Registry {
         }
         drop(table);
         self.changes.notify();
-        // What nobody uses ends here, without the lock.
+        // Unused models are dropped here, without the lock.
         drop(left);
     }
 
-    /// Makes a model known whose versions may not serve, and says what is known of each.
+    /// Sets the statuses of a model's versions.
     pub fn set_statuses(&self, name: &str, notes: impl IntoIterator<Item = (String, VersionStatus)>) {
         let notes = notes.into_iter().map(|(version, note)| (version.into(), note)).collect();
         self.write().models.entry(name.into()).or_default().notes = notes;
         self.changes.notify();
     }
 
-    /// Forgets a model of which nothing serves.
+    /// Removes the statuses of a model, and the model if no version serves.
     pub fn forget(&self, name: &str) {
         let mut table = self.write();
         if let Some(entry) = table.models.get_mut(name) {
@@ -143,10 +143,10 @@ impl Registry {
         self.changes.notify();
     }
 
-    /// A model by name, and by version or else its highest ready one.
+    /// Finds a version of a model; without a version the highest ready one.
     ///
     /// # Errors
-    /// `NotFound` that names the model or version; `Unavailable` for one that is known and does not serve.
+    /// `NotFound`: unknown model or version. `Unavailable`: known, but not serving.
     pub fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
         let table = self.read();
         let Some(entry) = table.models.get(name) else {
@@ -162,7 +162,7 @@ impl Registry {
         found.cloned().ok_or_else(|| entry.missing(name, version))
     }
 
-    /// As [`Registry::find`], but that a lenient model answers for versions that it does not have.
+    /// As [`Registry::find`], but a lenient model answers for versions that it does not have.
     ///
     /// # Errors
     /// As [`Registry::find`].
@@ -174,18 +174,18 @@ impl Registry {
         found
     }
 
-    /// Why a model, or one of its versions, takes no requests; `None` if it takes them.
+    /// Reason for which a model or version is not ready; `None` if it is.
     ///
     /// # Errors
-    /// `NotFound` that names the model or version.
+    /// `NotFound`: unknown model or version.
     pub fn not_ready_reason(&self, name: &str, version: Option<&str>) -> Result<Option<String>> {
         Self::reason(self.find(name, version))
     }
 
-    /// Why what was found, or was not, takes no requests; `None` if it takes them.
+    /// Reason for which the result of a search is not ready; `None` if it is.
     ///
     /// # Errors
-    /// `NotFound` of what is unknown.
+    /// `NotFound`: unknown model or version.
     pub fn reason(found: Result<Arc<Model>>) -> Result<Option<String>> {
         match found {
             Ok(model) => Ok(match model.readiness() {
@@ -201,7 +201,7 @@ impl Registry {
         }
     }
 
-    /// Has the named version of a model, or else all of its versions, refuse requests for a `reason`; `None`: no more.
+    /// Sets or clears a reason to refuse requests, for one version or for all.
     ///
     /// # Errors
     /// As [`Registry::find`].
@@ -210,7 +210,7 @@ impl Registry {
         Ok(())
     }
 
-    /// The named version of a model, or else all of its versions.
+    /// One version of a model, or all.
     ///
     /// # Errors
     /// As [`Registry::find`].
@@ -219,39 +219,39 @@ impl Registry {
         Ok(if version.is_some() { vec![found] } else { self.versions(name) })
     }
 
-    /// Who is told of each change.
+    /// Listeners for changes.
     pub fn changes(&self) -> &Changes {
         &self.changes
     }
 
-    /// The versions of a model in ascending order; empty if it is unknown.
+    /// Versions of a model, ascending; empty if it is unknown.
     pub fn versions(&self, name: &str) -> Vec<Arc<Model>> {
         self.read().models.get(name).map(|entry| entry.serving.clone()).unwrap_or_default()
     }
 
-    /// The versions of a model that take requests, in ascending order.
+    /// Ready versions of a model, ascending.
     pub fn ready_versions(&self, name: &str) -> Vec<Arc<str>> {
         let versions = self.versions(name);
         let ready = versions.iter().filter(|model| model.readiness() == Readiness::Ready);
         ready.map(|model| Arc::clone(&model.spec().version)).collect()
     }
 
-    /// Every version of every model in the table.
+    /// All versions of all models.
     pub fn all(&self) -> Vec<Arc<Model>> {
         self.read().models.values().flat_map(|entry| &entry.serving).cloned().collect()
     }
 
-    /// Lets go of versions that were taken out of the table for others, and whose sequences are over.
+    /// Drops replaced versions whose sequences are over.
     pub fn drop_drained(&self) {
         self.all().iter().for_each(|model| model.drop_drained());
     }
 
-    /// The queues of versions that were taken out of the table and have not ended yet.
+    /// Queues of removed versions that have not ended yet.
     pub fn draining_queues(&self) -> Vec<Arc<Queue>> {
         self.read().leaving.iter().filter_map(|leaving| leaving.queue.upgrade()).collect()
     }
 
-    /// What is known of every version of every model, by name and version.
+    /// Repository index, by name and version.
     pub fn index(&self) -> Vec<IndexEntry> {
         let table = self.read();
         let serving = table.models.iter().map(|(name, entry)| (name, &*entry.serving, &entry.notes));
@@ -273,7 +273,7 @@ impl Registry {
 }
 
 impl Entry {
-    /// Why a version, or any version, is not found.
+    /// Error for a version, or for any version, that does not serve.
     fn missing(&self, name: &str, version: Option<&str>) -> Error {
         let unavailable = |text: String| Error::new(Kind::Unavailable, text).retry_after(Duration::from_secs(1));
         let is_loading = |note: Option<&VersionStatus>| note.is_some_and(|note| note.loading);

@@ -1,48 +1,48 @@
-//! Which model a request to a path of a model's own is for.
+//! Routes of the models in the table.
 
 use super::{Model, Readiness, Registry, index::version_key, registry::Table};
 use crate::{Error, ModelSpec, Result, Route, RouteTable, TableMatch};
 use std::sync::{Arc, atomic::Ordering};
 
-/// The routes of all that serves.
+/// Routes of the serving models.
 pub(super) type Routes = RouteTable<Vec<Arc<Model>>>;
 
-/// What a method and a path lead to among the models' own routes.
+/// Result of a route lookup.
 #[derive(Debug)]
 pub enum RouteMatch {
-    /// A model: of the versions that have the route, the highest ready one.
+    /// A route matches.
     Model {
-        /// It.
+        /// The highest ready version with the route.
         model: Arc<Model>,
-        /// Its route, as it declares it.
+        /// Route as that version declares it.
         route: Arc<str>,
-        /// What the named parts of the route stand for.
+        /// Values of the route's parameters.
         path_params: Vec<(Arc<str>, String)>,
     },
-    /// Routes of other methods: their names, as the header `Allow` has them.
+    /// Routes of other methods match: the value of the `Allow` header.
     OtherMethods(String),
-    /// No route.
+    /// No route matches.
     NotFound,
 }
 
 impl Registry {
-    /// Whether any model that serves has routes. RawRequest of every request that is for no built-in one.
+    /// Returns true if a serving model has routes. Called for every request without a built-in route.
     pub fn has_routes(&self) -> bool {
         self.routed.load(Ordering::Relaxed)
     }
 
-    /// Whether any of these names a path of V2's inference. RawRequest of every inference.
+    /// Returns true if a route is a V2 inference path. Called for every inference request.
     pub fn has_infer_routes(&self) -> bool {
         self.infers.load(Ordering::Relaxed)
     }
 
-    /// What a request to a path, given by its decoded segments, leads to.
+    /// Looks up the model for a path, given by its decoded segments.
     pub fn route<S: AsRef<str>>(&self, method: &str, segments: &[S]) -> RouteMatch {
         let table = self.read();
         match table.routes.find(method, segments) {
             TableMatch::Route { route, target, values } => {
                 let Some(model) = chosen(target) else { return RouteMatch::NotFound };
-                // Another version may call its parts otherwise.
+                // Another version may have other parameter names.
                 let own = model.spec().routes.iter().find(|own| own.is_same(route)).unwrap_or(route);
                 let path_params = own.names().cloned().zip(values).collect();
                 RouteMatch::Model { route: Arc::clone(own.text()), path_params, model: Arc::clone(model) }
@@ -59,11 +59,10 @@ impl Registry {
         }
     }
 
-    /// Refuses models of which one has a route that another model has: one of them, or one that serves and is not
-    /// about to leave.
+    /// Checks that no route of these models belongs to another one of them, or to a serving model that stays.
     ///
     /// # Errors
-    /// `InvalidInput` that names both models and the route.
+    /// `InvalidInput`: the message has both models and the route.
     pub fn check_routes(&self, models: &[Arc<Model>], leaving: &[String]) -> Result<()> {
         for (at, model) in models.iter().enumerate() {
             for other in &models[..at] {
@@ -80,7 +79,7 @@ impl Registry {
 }
 
 impl Table {
-    /// Refuses a model that has a route of another one.
+    /// Checks that no serving model has one of the routes.
     pub(super) fn check_routes(&self, spec: &ModelSpec) -> Result<()> {
         if spec.routes.is_empty() {
             return Ok(());
@@ -88,15 +87,14 @@ impl Table {
         self.models.values().flat_map(|entry| &entry.serving).try_for_each(|serving| check(spec, serving.spec()))
     }
 
-    /// Finds a model from now on by its routes.
+    /// Adds a model's routes.
     pub(super) fn add_routes(&mut self, model: &Arc<Model>) {
         for route in &model.spec().routes {
             self.routes.entry(route).push(Arc::clone(model));
         }
     }
 
-    /// Finds what serves by its routes, and nothing else any more. Whether there are any, and whether one of them
-    /// names a path of V2's inference.
+    /// Rebuilds the routes. Returns whether there are any, and whether one is a V2 inference path.
     pub(super) fn rebuild_routes(&mut self) -> (bool, bool) {
         self.routes = Routes::default();
         let serving: Vec<_> = self.models.values().flat_map(|entry| &entry.serving).cloned().collect();
@@ -106,7 +104,7 @@ impl Table {
     }
 }
 
-/// Whether one of a model's routes names a path of V2's inference. A pattern names none.
+/// Returns true if a route of the model is a V2 inference path without parameters.
 pub(super) fn infers(spec: &ModelSpec) -> bool {
     let of_inference = |route: &Route| {
         route.method() == "POST"
@@ -117,8 +115,8 @@ pub(super) fn infers(spec: &ModelSpec) -> bool {
     spec.routes.iter().any(of_inference)
 }
 
-/// Of several models with one route, while one replaces another, the first goes on; of its versions the highest ready
-/// one, else the highest.
+/// Model for a route. During a replacement several models may have it: the first name wins, then the highest ready
+/// version, else the highest.
 fn chosen(models: &[Arc<Model>]) -> Option<&Arc<Model>> {
     let first = &models.first()?.spec().name;
     let versions = models.iter().filter(|model| model.spec().name == *first);

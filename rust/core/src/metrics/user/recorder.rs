@@ -1,4 +1,4 @@
-//! A model's end of the metrics that its handlers keep.
+//! Recorder of a model: applies updates of the metrics that its handlers define.
 
 use super::{Change, DEFAULT_BUCKETS, Labels, MAX_SERIES, MetricRejected, MetricUpdate, registry::UserRegistry};
 use crate::{
@@ -17,21 +17,21 @@ use std::{
     },
 };
 
-/// Where a model's handlers keep metrics.
+/// Target of a model's updates.
 #[derive(Debug)]
 pub(in crate::metrics) struct Recorder {
     custom: Family<CustomLabels, Seconds>,
     registry: Arc<UserRegistry>,
-    /// Bounds that the model declares for the buckets of its histograms.
+    /// Declared bucket bounds of histograms.
     buckets: Arc<[(String, Vec<f64>)]>,
-    /// Whether the log knows that something is not kept.
-    told: AtomicBool,
-    /// In another process than the server's: what handlers did since it was last asked.
-    noted: Option<Mutex<Noted>>,
+    /// A rejected update was logged.
+    logged: AtomicBool,
+    /// In a worker process: updates to send to the server.
+    buffer: Option<Mutex<Buffer>>,
 }
 
-/// Changes by what is changed: whether it is one of `penstock_custom_total`, its name, and its labels.
-type Noted = HashMap<(bool, String, Labels), Change>;
+/// Updates by metric: whether it is one of `penstock_custom_total`, its name, and its labels.
+type Buffer = HashMap<(bool, String, Labels), Change>;
 
 impl Recorder {
     pub(in crate::metrics) fn new(
@@ -39,7 +39,7 @@ impl Recorder {
         registry: Arc<UserRegistry>,
         buckets: Arc<[(String, Vec<f64>)]>,
     ) -> Self {
-        Self { custom, registry, buckets, told: AtomicBool::new(false), noted: None }
+        Self { custom, registry, buckets, logged: AtomicBool::new(false), buffer: None }
     }
 
     fn custom(&self, labels: &ModelLabels, name: &str, value: f64) -> Result<(), MetricRejected> {
@@ -58,61 +58,60 @@ impl Recorder {
 }
 
 impl ModelMetrics {
-    /// Those of a process that has no server: what its handlers keep is noted as well, to be sent there.
+    /// Metrics of a worker process: updates are buffered, to be sent to the server.
     pub fn buffered(spec: &ModelSpec) -> Self {
         let mut metrics = Metrics::default().model(spec);
-        metrics.recorder.noted = Some(Mutex::default());
+        metrics.recorder.buffer = Some(Mutex::default());
         metrics
     }
 
-    /// What was noted since the last time.
+    /// Takes the buffered updates.
     pub fn take_buffered(&self) -> Vec<MetricUpdate> {
-        let Some(noted) = &self.recorder.noted else { return Vec::new() };
-        let noted = std::mem::take(&mut *noted.lock().unwrap_or_else(PoisonError::into_inner));
-        noted.into_iter().map(|((_, name, labels), change)| MetricUpdate { name, labels, change }).collect()
+        let Some(buffer) = &self.recorder.buffer else { return Vec::new() };
+        let buffer = std::mem::take(&mut *buffer.lock().unwrap_or_else(PoisonError::into_inner));
+        buffer.into_iter().map(|((_, name, labels), change)| MetricUpdate { name, labels, change }).collect()
     }
 
-    /// The bounds of the buckets of a histogram that handlers keep.
+    /// Bucket bounds of a histogram.
     pub fn buckets(&self, name: &str) -> &[f64] {
         let declared = self.recorder.buckets.iter().find(|(known, _)| known == name);
         declared.map_or(&DEFAULT_BUCKETS, |(_, bounds)| bounds)
     }
 
-    /// Makes a change to a metric that handlers keep.
+    /// Applies an update.
     ///
     /// # Errors
-    /// It was not kept: there are too many series, or its name means something else.
-    pub fn record(&self, kept: MetricUpdate) -> Result<(), MetricRejected> {
+    /// Too many series, or the name belongs to a different metric.
+    pub fn record(&self, update: MetricUpdate) -> Result<(), MetricRejected> {
         let recorder = &self.recorder;
-        match kept.change {
-            Change::Custom(value) => recorder.custom(&self.labels, &kept.name, value)?,
+        match update.change {
+            Change::Custom(value) => recorder.custom(&self.labels, &update.name, value)?,
             _ => {
                 let owner = (self.labels.model.as_str(), self.labels.version.as_str());
-                recorder.registry.record(owner, &kept, self.buckets(&kept.name))?;
+                recorder.registry.record(owner, &update, self.buckets(&update.name))?;
             }
         }
-        if let Some(noted) = &recorder.noted {
-            note(&mut noted.lock().unwrap_or_else(PoisonError::into_inner), kept);
+        if let Some(buffer) = &recorder.buffer {
+            note(&mut buffer.lock().unwrap_or_else(PoisonError::into_inner), update);
         }
         Ok(())
     }
 
-    /// What the log is told of a change that was not kept: the first time only, for there may be one in each call.
-    pub fn log_line(&self, unkept: &MetricRejected) -> Option<String> {
-        let told = self.recorder.told.swap(true, Ordering::Relaxed);
-        (!told).then(|| match unkept {
-            MetricRejected::Wrong(text) => format!("{text}; it is not kept"),
-            MetricRejected::Full => format!(
-                "its handlers keep {MAX_SERIES} series of metrics, as many as they may: none with another name or \
-                 other labels is kept"
-            ),
+    /// Log line for a rejected update; `None` after the first one, because each call may repeat it.
+    pub fn log_line(&self, rejected: &MetricRejected) -> Option<String> {
+        let logged = self.recorder.logged.swap(true, Ordering::Relaxed);
+        (!logged).then(|| match rejected {
+            MetricRejected::Wrong(text) => format!("{text}; the update is dropped"),
+            MetricRejected::Full => {
+                format!("its handlers have the maximum of {MAX_SERIES} series of metrics: further series are dropped")
+            }
         })
     }
 }
 
-fn note(noted: &mut Noted, kept: MetricUpdate) {
-    let MetricUpdate { name, labels, change } = kept;
-    match noted.entry((matches!(change, Change::Custom(_)), name, labels)) {
+fn note(buffer: &mut Buffer, update: MetricUpdate) {
+    let MetricUpdate { name, labels, change } = update;
+    match buffer.entry((matches!(change, Change::Custom(_)), name, labels)) {
         Entry::Vacant(place) => drop(place.insert(change)),
         Entry::Occupied(mut place) => match (place.get_mut(), change) {
             (Change::Add(sum), Change::Add(more)) | (Change::Custom(sum), Change::Custom(more)) => *sum += more,
@@ -149,9 +148,9 @@ mod tests {
                 .record(MetricUpdate { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) })
                 .unwrap();
         }
-        let noted = there.take_buffered();
-        assert_eq!((noted.len(), there.take_buffered().len()), (4, 0));
-        noted.into_iter().for_each(|kept| here.record(kept).unwrap());
+        let buffer = there.take_buffered();
+        assert_eq!((buffer.len(), there.take_buffered().len()), (4, 0));
+        buffer.into_iter().for_each(|update| here.record(update).unwrap());
         let text = metrics.exposition();
         for line in [
             "c_total{model=\"m\",version=\"1\",kind=\"a\"} 3.0\n",
@@ -181,7 +180,7 @@ mod tests {
         assert_eq!(first.record(another), Err(MetricRejected::Full));
         assert!(first.log_line(&more).is_some_and(|line| line.contains("1000 series")));
         assert!(first.log_line(&more).is_none());
-        // What is there goes on, and another version has room of its own.
+        // Existing series continue, and another version has a separate limit.
         first.record(counter(1)).unwrap();
         metrics.model(&spec("2", &[])).record(counter(1)).unwrap();
         let text = metrics.exposition();

@@ -1,4 +1,4 @@
-//! The metrics that handlers keep: made as they are named, within a bound, and shown beside the server's.
+//! Registry of the metrics that handlers define. They are created at the first update, up to a limit.
 
 use super::{Change, Labels, MetricUpdate, Observations};
 use prometheus_client::{
@@ -12,36 +12,36 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// The most series that one version of a model may keep.
+/// Maximum series of one model version.
 pub const MAX_SERIES: usize = 1000;
 
-/// Why a change was not kept.
+/// Rejected update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MetricRejected {
-    /// It does not go with what is kept by that name; in words.
+    /// It contradicts the metric of that name; a message.
     Wrong(String),
-    /// Its series would be one too many.
+    /// Too many series.
     Full,
 }
 
-/// A model's name and version.
+/// Name and version of a model.
 pub(in crate::metrics) type Owner<'a> = (&'a str, &'a str);
 
-/// All of them, of all models.
+/// Metrics that handlers define, of all models.
 #[derive(Debug, Default)]
 pub(in crate::metrics) struct UserRegistry(Mutex<Families>);
 
 #[derive(Debug, Default)]
 struct Families {
     by_name: BTreeMap<String, Family>,
-    /// How many series each version of a model has.
+    /// Number of series of each model version.
     sizes: HashMap<(String, String), usize>,
 }
 
 #[derive(Debug)]
 struct Family {
     kind: MetricKind,
-    /// By all labels, model and version first.
+    /// Values by labels, model and version first.
     series: BTreeMap<Labels, Value>,
 }
 
@@ -69,7 +69,7 @@ impl fmt::Display for MetricKind {
 }
 
 impl MetricKind {
-    /// What a metric of this kind shows beside its name.
+    /// Suffixes that the text form adds to the name.
     const fn suffixes(self) -> &'static [&'static str] {
         match self {
             Self::Counter => &["", "_total", "_created"],
@@ -88,41 +88,41 @@ impl MetricKind {
 }
 
 impl UserRegistry {
-    /// Makes a change. `bounds` are those of a histogram's buckets.
+    /// Applies an update. `bounds` are a histogram's buckets.
     ///
     /// # Errors
-    /// It was not kept.
+    /// It was rejected.
     pub(in crate::metrics) fn record(
         &self,
         owner: Owner<'_>,
-        kept: &MetricUpdate,
+        update: &MetricUpdate,
         bounds: &[f64],
     ) -> Result<(), MetricRejected> {
-        let kind = match &kept.change {
+        let kind = match &update.change {
             Change::Custom(_) => return Err(MetricRejected::Wrong("it is not a metric of its own".to_owned())),
             Change::Add(_) => MetricKind::Counter,
             Change::Set(_) => MetricKind::Gauge,
             Change::Observe(seen) if seen.counts.len() == bounds.len() + 1 => MetricKind::Histogram,
             Change::Observe(_) => {
-                return Err(MetricRejected::Wrong(format!("histogram '{}' has other buckets", kept.name)));
+                return Err(MetricRejected::Wrong(format!("histogram '{}' has other buckets", update.name)));
             }
         };
         let mut labels = vec![("model".to_owned(), owner.0.to_owned()), ("version".to_owned(), owner.1.to_owned())];
-        labels.extend(kept.labels.iter().cloned());
+        labels.extend(update.labels.iter().cloned());
         let mut families = self.lock();
         let Families { by_name, sizes } = &mut *families;
-        check_kind(by_name, &kept.name, kind).map_err(MetricRejected::Wrong)?;
-        let known = by_name.get(&kept.name).is_some_and(|family| family.series.contains_key(&labels));
+        check_kind(by_name, &update.name, kind).map_err(MetricRejected::Wrong)?;
+        let known = by_name.get(&update.name).is_some_and(|family| family.series.contains_key(&labels));
         if !known && !claim(sizes, owner) {
             return Err(MetricRejected::Full);
         }
         let new = || Family { kind, series: BTreeMap::new() };
-        let family = by_name.entry(kept.name.clone()).or_insert_with(new);
-        change(family.series.entry(labels), &kept.change, bounds);
+        let family = by_name.entry(update.name.clone()).or_insert_with(new);
+        change(family.series.entry(labels), &update.change, bounds);
         Ok(())
     }
 
-    /// Takes room for one more series, which is kept elsewhere. Whether there was any.
+    /// Reserves a series that is stored elsewhere. Returns false if there is no room.
     pub(in crate::metrics) fn reserve(&self, owner: Owner<'_>) -> bool {
         claim(&mut self.lock().sizes, owner)
     }
@@ -169,7 +169,7 @@ fn change(series: Entry<'_, Labels, Value>, change: &Change, bounds: &[f64]) {
                 seen: Observations { counts: vec![0; bounds.len() + 1], sum: 0.0 },
             };
             let value = series.or_insert_with(new);
-            // A model that was loaded again may have declared other buckets: it begins anew.
+            // A reloaded model may declare other buckets: the histogram restarts.
             if matches!(value, Value::Histogram { bounds: old, .. } if old != bounds) {
                 *value = new();
             }

@@ -1,33 +1,33 @@
-//! What handlers say of metrics of their own: a change, and the rules for names and labels.
+//! Updates of metrics that handlers define, and the rules for names and labels.
 
 /// Names and values, sorted by name.
 pub type Labels = Vec<(String, String)>;
 
-/// The upper bounds of a histogram's buckets where its model declares none: for seconds, from 5 ms to 10 s.
+/// Default upper bounds of histogram buckets: 5 ms to 10 s, in seconds.
 pub const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// The most labels that a handler may give to a metric.
+/// Maximum labels of a metric.
 pub const MAX_LABELS: usize = 16;
 
-const MOST_CHARACTERS: usize = 128;
+const MAX_CHARACTERS: usize = 128;
 const SHAPE: &str = "letters, digits and underscores, not beginning with a digit, at most 128";
-const SERVERS_LABELS: [&str; 4] = ["model", "version", "le", "quantile"];
+const RESERVED_LABELS: [&str; 4] = ["model", "version", "le", "quantile"];
 
-/// A change to a metric that handlers keep.
+/// Update of a metric that a handler defines.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricUpdate {
-    /// The metric's name, without the `_total` of a counter.
+    /// Name, without the `_total` of a counter.
     pub name: String,
-    /// Its labels, without those that the server adds.
+    /// Labels, without those that the server adds.
     pub labels: Labels,
-    /// What is done to it.
+    /// Change of the value.
     pub change: Change,
 }
 
-/// What is done to a metric.
+/// Change of a metric's value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Adds to `penstock_custom_total{name="..."}`, whose label `name` is the metric's name.
+    /// Adds to `penstock_custom_total{name="..."}`, where the label `name` is the metric's name.
     Custom(f64),
     /// Adds to a counter.
     Add(f64),
@@ -37,17 +37,17 @@ pub enum Change {
     Observe(Observations),
 }
 
-/// Numbers that were observed, by the bucket that they fall in.
+/// Observed values by bucket.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observations {
-    /// How many, one for each bound, and then those above all bounds.
+    /// Counts: one per bound, and one above all bounds.
     pub counts: Vec<u64>,
-    /// Their sum.
+    /// Sum of the values.
     pub sum: f64,
 }
 
 impl Observations {
-    /// These numbers.
+    /// Sorts values into buckets.
     pub fn of(values: &[f64], bounds: &[f64]) -> Self {
         let mut counts = vec![0; bounds.len() + 1];
         for value in values {
@@ -56,7 +56,7 @@ impl Observations {
         Self { counts, sum: values.iter().fold(0.0, |sum, value| sum + value) }
     }
 
-    /// These and those of `other`, which has the same buckets.
+    /// Adds observations with the same buckets.
     pub(crate) fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
         self.sum += other.sum;
@@ -64,27 +64,27 @@ impl Observations {
 }
 
 impl MetricUpdate {
-    /// A counter that grows by `value`. A name may end in `_total`, which is shown at the end of each.
+    /// Increment of a counter. A name may end in `_total`, which the text form always shows.
     ///
     /// # Errors
-    /// A name or label that there cannot be, or a value that is not 0 or more; in words.
+    /// An invalid name or label, or a negative value; a message.
     pub fn counter(name: &str, value: f64, labels: Labels) -> Result<Self, String> {
         check_increment(name, value)?;
         Self::of(name.strip_suffix("_total").unwrap_or(name), labels, Change::Add(value))
     }
 
-    /// A gauge that is set to `value`.
+    /// New value of a gauge.
     ///
     /// # Errors
-    /// A name or label that there cannot be; in words.
+    /// An invalid name or label; a message.
     pub fn gauge(name: &str, value: f64, labels: Labels) -> Result<Self, String> {
         Self::of(name, labels, Change::Set(value))
     }
 
-    /// A histogram, with buckets up to these bounds, that gets these `values`: all of them or none.
+    /// Observations of a histogram with these bounds: all values or none.
     ///
     /// # Errors
-    /// A name or label that there cannot be, or a value that is not 0 or more; in words.
+    /// An invalid name or label, or a negative value; a message.
     pub fn histogram(name: &str, values: &[f64], labels: Labels, bounds: &[f64]) -> Result<Self, String> {
         if let Some(value) = values.iter().find(|value| !(**value >= 0.0 && value.is_finite())) {
             return Err(format!("histogram '{name}' takes numbers of 0 or more, got {value}"));
@@ -95,15 +95,15 @@ impl MetricUpdate {
     fn of(name: &str, mut labels: Labels, change: Change) -> Result<Self, String> {
         labels.sort_unstable();
         labels.iter_mut().for_each(|(_, value)| cut(value));
-        let kept = Self { name: name.to_owned(), labels, change };
-        kept.check()?;
-        Ok(kept)
+        let update = Self { name: name.to_owned(), labels, change };
+        update.check()?;
+        Ok(update)
     }
 
-    /// Checks what another process sent.
+    /// Checks an update of another process.
     ///
     /// # Errors
-    /// What is wrong, in words.
+    /// A message.
     pub fn check(&self) -> Result<(), String> {
         let Self { name, labels, change } = self;
         match change {
@@ -125,21 +125,21 @@ impl MetricUpdate {
             if !has_shape(label) {
                 return Err(format!("label '{}' of metric '{name}' is wrong, expected {SHAPE}", start(label)));
             }
-            if SERVERS_LABELS.contains(&label.as_str()) || label.starts_with("__") {
+            if RESERVED_LABELS.contains(&label.as_str()) || label.starts_with("__") {
                 return Err(format!("label '{label}' of metric '{name}' is wrong: it is one of the server's own"));
             }
-            if value.len() > MOST_CHARACTERS * 4 {
-                return Err(format!("label '{label}' of metric '{name}' is longer than {MOST_CHARACTERS} characters"));
+            if value.len() > MAX_CHARACTERS * 4 {
+                return Err(format!("label '{label}' of metric '{name}' is longer than {MAX_CHARACTERS} characters"));
             }
         }
         Ok(())
     }
 }
 
-/// Checks that a counter may grow by so much.
+/// Checks an increment of a counter.
 ///
 /// # Errors
-/// It cannot; in words.
+/// A message.
 pub fn check_increment(name: &str, value: f64) -> Result<(), String> {
     if value >= 0.0 && value.is_finite() {
         return Ok(());
@@ -150,16 +150,16 @@ pub fn check_increment(name: &str, value: f64) -> Result<(), String> {
 fn has_shape(name: &str) -> bool {
     let known = |byte: u8| byte == b'_' || byte.is_ascii_alphanumeric();
     name.bytes().next().is_some_and(|first| !first.is_ascii_digit())
-        && name.len() <= MOST_CHARACTERS
+        && name.len() <= MAX_CHARACTERS
         && name.bytes().all(known)
 }
 
 fn start(text: &str) -> String {
-    text.chars().take(MOST_CHARACTERS).collect()
+    text.chars().take(MAX_CHARACTERS).collect()
 }
 
 fn cut(value: &mut String) {
-    if let Some((end, _)) = value.char_indices().nth(MOST_CHARACTERS) {
+    if let Some((end, _)) = value.char_indices().nth(MAX_CHARACTERS) {
         value.truncate(end);
     }
 }
@@ -194,8 +194,8 @@ mod tests {
 
     #[test]
     fn long_values_are_cut_at_a_character() {
-        let kept = MetricUpdate::gauge("x", 1.0, labels(&[("kind", &"ü".repeat(300))])).unwrap();
-        assert_eq!(kept.labels[0].1, "ü".repeat(128));
+        let update = MetricUpdate::gauge("x", 1.0, labels(&[("kind", &"ü".repeat(300))])).unwrap();
+        assert_eq!(update.labels[0].1, "ü".repeat(128));
     }
 
     #[test]
