@@ -50,7 +50,7 @@ impl Regions {
         if regions.len() >= MAX_REGIONS {
             return Err(Error::new(
                 Kind::Overloaded,
-                format!("{MAX_REGIONS} shared memory regions are registered, expected fewer to register another"),
+                format!("{MAX_REGIONS} shared memory regions are registered, the limit"),
             ));
         }
         Ok(())

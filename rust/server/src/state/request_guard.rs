@@ -107,11 +107,8 @@ impl RequestMemory {
         let before = self.app.metrics.body_bytes.inc_by(bytes as i64);
         self.bytes += bytes;
         if usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
-            return Err(Error::new(
-                Kind::Overloaded,
-                "the server is at max_inflight_bytes of request bodies, retry later",
-            )
-            .retry_after(Duration::from_secs(1)));
+            return Err(Error::new(Kind::Overloaded, "the server is at max_inflight_bytes, retry later")
+                .retry_after(Duration::from_secs(1)));
         }
         Ok(())
     }
