@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_may_call_by_address() {
+    fn other_machines_may_use_addresses() {
         let names = Names { addresses: true, ..NONE };
         let check =
             |host| check_host(Some(names), Version::HTTP_11, &Uri::from_static("/"), &headers(&[("host", host)]));
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn loopback_listeners_check_and_others_only_if_told() {
+    fn loopback_listeners_check_hosts_and_others_if_configured() {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         assert!(are_checked(&[], true) && !are_checked(&[], false));
         assert!(are_checked(&names(&["a"]), false));
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_are_told_by_their_headers() {
+    fn pages_of_other_origins_are_recognized_by_their_headers() {
         let local = ("host", "localhost:8000");
         for (header, value) in [
             ("origin", "http://evil.example"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_may_be_made_to_lead_here_is_no_own_origin() {
+    fn a_rebound_name_is_not_the_own_origin() {
         let rebound = [("host", "evil.example:8000"), ("origin", "http://evil.example:8000")];
         let error = page(&[], &rebound).unwrap_err();
         assert!(error.message().contains("'Host' is 'evil.example:8000', expected an address"), "{}", error.message());

@@ -150,7 +150,7 @@ mod tests {
     use penstock_core::{ModelSpec, metrics::Metrics};
     use std::sync::Arc;
 
-    fn whole(head: &ResponseHead) -> Result<Response<Body>> {
+    fn to_response(head: &ResponseHead) -> Result<Response<Body>> {
         let metrics = Arc::new(Metrics::default());
         let model = Model::new(ModelSpec { name: "m".into(), ..ModelSpec::default() }, &metrics);
         super::to_response(&App::new(Config::default(), Arc::default(), metrics), &model, head)
@@ -164,17 +164,20 @@ mod tests {
     #[test]
     fn a_body_has_its_status_and_headers() {
         let headers = [("Content-Type", "text/csv"), ("Set-Cookie", "a"), ("set-cookie", "b"), ("Content-Length", "7")];
-        let answer = whole(&head(201, &headers, "1,2")).unwrap();
-        assert_eq!((answer.status().as_u16(), answer.headers()["content-type"].as_bytes()), (201, &b"text/csv"[..]));
-        assert_eq!(answer.headers().get_all("set-cookie").iter().count(), 2);
-        assert!(!answer.headers().contains_key("content-length"));
-        assert_eq!(answer.body().size_hint().exact(), Some(3));
-        let empty = whole(&head(204, &[], "gone")).unwrap();
+        let response = to_response(&head(201, &headers, "1,2")).unwrap();
+        assert_eq!(
+            (response.status().as_u16(), response.headers()["content-type"].as_bytes()),
+            (201, &b"text/csv"[..])
+        );
+        assert_eq!(response.headers().get_all("set-cookie").iter().count(), 2);
+        assert!(!response.headers().contains_key("content-length"));
+        assert_eq!(response.body().size_hint().exact(), Some(3));
+        let empty = to_response(&head(204, &[], "gone")).unwrap();
         assert_eq!(empty.body().size_hint().exact(), Some(0));
     }
 
     #[test]
-    fn what_http_does_not_allow_is_the_models_mistake() {
+    fn an_invalid_head_is_an_error_of_the_handler() {
         for (status, headers, expected) in [
             (99, vec![], "the status 99, expected 200 to 599"),
             (101, vec![], "the status 101, expected 200 to 599"),
@@ -184,25 +187,28 @@ mod tests {
             (200, vec![("x\r\ny", "a")], "a header \"x\\r\\ny\" whose name HTTP does not allow"),
             (200, vec![("", "a")], "a header \"\" whose name HTTP does not allow"),
         ] {
-            let error = whole(&head(status, &headers, "")).expect_err(expected);
+            let error = to_response(&head(status, &headers, "")).expect_err(expected);
             assert_eq!(error.kind(), Kind::Handler);
             assert_eq!(error.message(), format!("model 'm' answered with {expected}"));
         }
     }
 
     #[test]
-    fn there_may_be_many_headers_but_not_any_number_of_names() {
+    fn many_headers_are_sent_but_too_many_names_are_refused() {
         let cookies = vec![("set-cookie", "a"); 30_000];
-        assert_eq!(whole(&head(200, &cookies, "")).unwrap().headers().get_all("set-cookie").iter().count(), 30_000);
+        assert_eq!(
+            to_response(&head(200, &cookies, "")).unwrap().headers().get_all("set-cookie").iter().count(),
+            30_000
+        );
         let names: Vec<String> = (0..30_000).map(|number| format!("x-{number}")).collect();
         let headers: Vec<(&str, &str)> = names.iter().map(|name| (&**name, "a")).collect();
-        let error = whole(&head(200, &headers, "")).expect_err("HTTP's types have no room for so many");
+        let error = to_response(&head(200, &headers, "")).expect_err("HTTP's types have no room for so many");
         assert_eq!(error.kind(), Kind::Handler);
         assert_eq!(error.message(), "model 'm' answered with more headers than can be sent");
     }
 
     #[test]
-    fn a_status_is_the_error_that_it_stands_for() {
+    fn an_error_status_maps_to_a_kind() {
         assert!(to_error(&head(399, &[], "")).is_none());
         for (status, body, kind, message) in [
             (404, "no such customer\n", Kind::NotFound, "no such customer"),

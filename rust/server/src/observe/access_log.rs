@@ -114,14 +114,14 @@ mod tests {
     use super::plain;
 
     #[test]
-    fn what_prints_stays() {
+    fn printable_text_is_unchanged() {
         for text in ["", "r-1", "a \"b\" \\ 'c'", "ünï-côde ☃", "हिन्दी", "e\u{301}", "日本語"] {
             assert_eq!(plain(text, 256), text);
         }
     }
 
     #[test]
-    fn what_does_not_print_is_escaped() {
+    fn unprintable_characters_are_escaped() {
         let kinds =
             ["\n\r\t\0\x1b\x7f\u{9b}", "\u{202e}\u{2066}\u{200f}\u{61c}", "\u{2028}\u{2029}", "\u{feff}\u{200b}\u{ad}"];
         for character in kinds.concat().chars() {

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_does_not_show_its_secrets() {
+    fn debug_hides_secrets() {
         let mut access = Access::default();
         access.restrict(Category::Logging, "admin", "hush-hush").unwrap();
         access.require_key("top-secret");

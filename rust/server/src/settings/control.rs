@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_come_in_order_and_are_answered() {
+    async fn commands_are_ordered_and_have_outcomes() {
         let control = Control::default();
         let (first, second) = (request(&control, "a"), request(&control, "b"));
         tokio::task::yield_now().await;
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn more_than_may_wait_are_refused() {
+    async fn commands_over_the_limit_are_refused() {
         let control = Control::default();
         let waiting: Vec<_> = (0..MAX_WAITING).map(|_| request(&control, "m")).collect();
         tokio::task::yield_now().await;

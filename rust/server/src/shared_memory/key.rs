@@ -41,7 +41,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leads_elsewhere_is_refused() {
+    fn paths_and_reserved_names_are_refused() {
         let long = "x".repeat(256);
         for key in ["", "/", "//", "//a", "/a/b", "../a", "/..", "..", ".", "a/", "a\0b", "a\nb", long.as_str()] {
             assert!(object_name(key).unwrap_err().message().contains("is not an object's name"), "{key:?}");

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_in_the_object_is_no_region() {
+    fn a_range_outside_the_object_is_refused() {
         let object = Object::new("ranges");
         for (offset, size) in [(0, 65), (64, 1), (u64::MAX, 2), (2, u64::MAX), (0, 0)] {
             let expected = format!(
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_or_a_folder_is_no_object() {
+    fn links_and_folders_are_refused() {
         let name = format!("penstock-test-link-{}", std::process::id());
         let path = format!("{FOLDER}/{name}");
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();

@@ -60,7 +60,7 @@ mod tests {
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_parent_is_read_in_its_one_form() {
+    fn a_traceparent_has_one_form() {
         let (ids, sampled) = parent(GOOD.as_bytes()).unwrap();
         assert_eq!(ids.traceparent(), GOOD);
         assert!(sampled);

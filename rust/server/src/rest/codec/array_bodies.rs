@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn queries_are_taken_apart() {
+    fn query_members_are_decoded() {
         let expected = [("output", "a&b"), ("id", "x y ü"), ("output", "")].map(|(a, b)| (a.to_owned(), b.to_owned()));
         assert_eq!(members("output=a%26b&id=x+y%20%C3%BC&flag&output=&bad=%ff"), expected);
         assert!(members("").is_empty());

@@ -156,7 +156,7 @@ mod tests {
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
-    fn times_are_dates_of_the_calendar() {
+    fn times_are_rfc_3339() {
         let text = |seconds, micros: u32| timestamp(UNIX_EPOCH + Duration::new(seconds, micros * 1000));
         assert_eq!(text(0, 0), "1970-01-01T00:00:00.000000Z");
         assert_eq!(text(951_782_400, 5), "2000-02-29T00:00:00.000005Z");

@@ -13,24 +13,24 @@ use std::{sync::Arc, thread};
 type Handler = fn(&HttpRequest) -> Result<ResponseHead>;
 
 /// Creates a server with one raw-request model, whose handler takes HTTP requests.
-struct Served {
+struct TestServer {
     server: InProcess,
     registry: Arc<Registry>,
     model: Arc<Model>,
     metrics: Arc<Metrics>,
 }
 
-fn told(status: u16, body: String) -> ResponseHead {
+fn head(status: u16, body: String) -> ResponseHead {
     ResponseHead { status, body: Some(body.into()), ..ResponseHead::default() }
 }
 
 /// Formats the received request.
-fn shown(http: &HttpRequest) -> Result<ResponseHead> {
+fn echo(http: &HttpRequest) -> Result<ResponseHead> {
     let HttpRequest { route, method, path, query, path_params, body, .. } = http;
-    Ok(told(200, format!("{route}|{method}|{path}|{query}|{path_params:?}|{}", String::from_utf8_lossy(body))))
+    Ok(head(200, format!("{route}|{method}|{path}|{query}|{path_params:?}|{}", String::from_utf8_lossy(body))))
 }
 
-fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
+fn serve(config: Config, routes: &[&str], handler: Handler) -> TestServer {
     let (registry, metrics) = (Arc::new(Registry::default()), Arc::new(Metrics::default()));
     let routes = routes.iter().map(|text| Route::parse(text).unwrap()).collect();
     let fallback = Some(Fallback { model: "other".into(), timeout: None, match_body: [Box::from(*b"odd")].into() });
@@ -39,7 +39,7 @@ fn serve(config: Config, routes: &[&str], handler: Handler) -> Served {
     start(&registry, &model, handler);
     let server = InProcess::new(config, Arc::clone(&registry), Arc::clone(&metrics));
     server.set_ready();
-    Served { server, registry, model, metrics }
+    TestServer { server, registry, model, metrics }
 }
 
 /// Runs a handler for a model.
@@ -50,122 +50,122 @@ fn start(registry: &Registry, model: &Arc<Model>, handler: Handler) {
     thread::spawn(move || {
         while let Some(work) = queue.next(0) {
             let Work::Batch(job) = work else { continue };
-            let answer = |http: &HttpRequest| {
-                let told = handler(http)?;
-                Ok(RequestOutput { head: Some(Box::new(told)), ..RequestOutput::default() })
+            let response = |http: &HttpRequest| {
+                let head = handler(http)?;
+                Ok(RequestOutput { head: Some(Box::new(head)), ..RequestOutput::default() })
             };
-            let asked = job.parts().iter().map(|part| part.request.raw.as_ref().unwrap().http.as_ref().unwrap());
-            let apart = asked.map(|http| answer(http)).collect();
-            job.finish(Ok(BatchOutput { per_request: Some(apart), ..BatchOutput::default() }));
+            let requests = job.parts().iter().map(|part| part.request.raw.as_ref().unwrap().http.as_ref().unwrap());
+            let per_request = requests.map(|http| response(http)).collect();
+            job.finish(Ok(BatchOutput { per_request: Some(per_request), ..BatchOutput::default() }));
         }
     });
 }
 
-impl Served {
-    fn ask(&self, request: Request<Bytes>) -> Response<Bytes> {
+impl TestServer {
+    fn send(&self, request: Request<Bytes>) -> Response<Bytes> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(self.server.handle(request))
     }
 
     fn call(&self, line: &str, body: &'static str) -> Response<Bytes> {
         let (method, uri) = line.split_once(' ').unwrap();
-        self.ask(Request::builder().method(method).uri(uri).body(Bytes::from_static(body.as_bytes())).unwrap())
+        self.send(Request::builder().method(method).uri(uri).body(Bytes::from_static(body.as_bytes())).unwrap())
     }
 
-    /// Status and body.
+    /// Returns status and body.
     fn text(&self, line: &str, body: &'static str) -> (u16, String) {
-        let answer = self.call(line, body);
-        (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
+        let response = self.call(line, body);
+        (response.status().as_u16(), String::from_utf8(response.body().to_vec()).unwrap())
     }
 }
 
 #[test]
 fn a_request_reaches_its_model_as_it_is() {
-    let served = serve(Config::default(), &["POST /score/{customer}", "GET /files/{path...}"], shown);
-    let (status, text) = served.text("POST /score/anna%20m%2F%C3%BC?x=1&y=%20", "{\"a\":1}");
+    let server = serve(Config::default(), &["POST /score/{customer}", "GET /files/{path...}"], echo);
+    let (status, text) = server.text("POST /score/anna%20m%2F%C3%BC?x=1&y=%20", "{\"a\":1}");
     let expected = "POST /score/{customer}|POST|/score/anna%20m%2F%C3%BC|x=1&y=%20";
     assert_eq!((status, text), (200, format!("{expected}|[(\"customer\", \"anna m/ü\")]|{{\"a\":1}}")));
-    let (_, text) = served.text("GET /files/a/b%2Fc", "");
+    let (_, text) = server.text("GET /files/a/b%2Fc", "");
     assert_eq!(text, "GET /files/{path...}|GET|/files/a/b%2Fc||[(\"path\", \"a/b/c\")]|");
-    assert_eq!(served.call("GET /files/", "").headers()["content-type"], "application/octet-stream");
+    assert_eq!(server.call("GET /files/", "").headers()["content-type"], "application/octet-stream");
 }
 
 #[test]
-fn what_is_no_route_is_answered_as_ever() {
-    let served = serve(Config::default(), &["POST /score/{customer}"], shown);
+fn other_paths_reach_the_built_in_routes() {
+    let server = serve(Config::default(), &["POST /score/{customer}"], echo);
     for line in ["GET /nothing", "POST /score", "POST /score/", "POST /score/a/b"] {
-        assert_eq!(served.text(line, "").0, 404, "{line}");
+        assert_eq!(server.text(line, "").0, 404, "{line}");
     }
-    assert_eq!(served.text("POST /score/%ff", "").0, 400);
-    assert_eq!(served.text("GET /v2/health/live", "").0, 200);
-    assert_eq!(served.text("POST /v1/models/m:predict", "{}").0, 501);
-    assert_eq!(served.text("POST /v2/models/nobody/infer", "{}").0, 404);
+    assert_eq!(server.text("POST /score/%ff", "").0, 400);
+    assert_eq!(server.text("GET /v2/health/live", "").0, 200);
+    assert_eq!(server.text("POST /v1/models/m:predict", "{}").0, 501);
+    assert_eq!(server.text("POST /v2/models/nobody/infer", "{}").0, 404);
 }
 
 #[test]
-fn other_methods_are_refused_and_those_that_there_are_named() {
-    let served = serve(Config::default(), &["POST /a", "GET /a", "PUT /v2/health/live", "POST /"], shown);
+fn other_methods_are_refused_with_the_allowed_ones() {
+    let server = serve(Config::default(), &["POST /a", "GET /a", "PUT /v2/health/live", "POST /"], echo);
     let refused = |line: &str| {
-        let answer = served.call(line, "");
-        assert_eq!(answer.body(), r#"{"error":"Method Not Allowed"}"#, "{line}");
-        (answer.status().as_u16(), answer.headers()["allow"].to_str().unwrap().to_owned())
+        let response = server.call(line, "");
+        assert_eq!(response.body(), r#"{"error":"Method Not Allowed"}"#, "{line}");
+        (response.status().as_u16(), response.headers()["allow"].to_str().unwrap().to_owned())
     };
     assert_eq!(refused("DELETE /a"), (405, "GET, HEAD, POST".to_owned()));
     assert_eq!(refused("DELETE /v2/health/live"), (405, "GET, HEAD, PUT".to_owned()));
     // Built-in routes keep their own methods.
-    assert_eq!(served.text("GET /v2/health/live", "").1, r#"{"live":true}"#);
-    assert_eq!(served.text("GET /", "").0, 200);
-    assert!(served.text("POST /", "").1.starts_with("POST /|"));
-    assert!(served.text("HEAD /a", "").1.starts_with("GET /a|HEAD|"));
+    assert_eq!(server.text("GET /v2/health/live", "").1, r#"{"live":true}"#);
+    assert_eq!(server.text("GET /", "").0, 200);
+    assert!(server.text("POST /", "").1.starts_with("POST /|"));
+    assert!(server.text("HEAD /a", "").1.starts_with("GET /a|HEAD|"));
 }
 
 #[test]
-fn a_route_goes_before_a_built_in_one() {
+fn a_declared_route_precedes_a_built_in_one() {
     let routes = ["GET /metrics", "POST /v1/models/m:predict", "POST /{all...}"];
-    let served = serve(Config::default(), &routes, shown);
-    assert!(served.text("GET /metrics", "").1.starts_with("GET /metrics|"));
-    assert!(served.text("POST /v1/models/m%3Apredict", "").1.starts_with("POST /v1/models/m:predict|"));
-    assert!(served.text("POST /v2/models/m/generate", "").1.starts_with("POST /{all...}|"));
+    let server = serve(Config::default(), &routes, echo);
+    assert!(server.text("GET /metrics", "").1.starts_with("GET /metrics|"));
+    assert!(server.text("POST /v1/models/m%3Apredict", "").1.starts_with("POST /v1/models/m:predict|"));
+    assert!(server.text("POST /v2/models/m/generate", "").1.starts_with("POST /{all...}|"));
     // A pattern does not match inference paths.
-    assert!(!served.text("POST /v2/models/m/infer", "{}").1.contains('|'));
+    assert!(!server.text("POST /v2/models/m/infer", "{}").1.contains('|'));
 }
 
 #[test]
-fn a_route_of_the_whole_path_takes_inference() {
+fn a_route_of_the_whole_path_replaces_inference() {
     let routes = ["POST /v2/models/my model/infer", "POST /v2/models/{m}/versions/1/infer", "POST /{all...}"];
-    let served = serve(Config::default(), &routes, shown);
+    let server = serve(Config::default(), &routes, echo);
     let taken = "POST /v2/models/my model/infer|POST|/v2/models/my%20model/infer|a=b|[]|no tensors";
-    assert_eq!(served.text("POST /v2/models/my%20model/infer?a=b", "no tensors"), (200, taken.to_owned()));
+    assert_eq!(server.text("POST /v2/models/my%20model/infer?a=b", "no tensors"), (200, taken.to_owned()));
     for line in ["POST /v2/models/m/infer", "POST /v2/models/m/versions/1/infer", "POST /v2/models/nobody/infer"] {
-        assert!(!served.text(line, "{}").1.contains('|'), "{line}");
+        assert!(!server.text(line, "{}").1.contains('|'), "{line}");
     }
-    let asked = |name: &str, value: &str| {
+    let send = |name: &str, value: &str| {
         let request = Request::builder().method("POST").uri("/v2/models/my%20model/infer").header(name, value);
-        let answer = served.ask(request.body(Bytes::from_static(b"{}")).unwrap());
-        (answer.status().as_u16(), String::from_utf8(answer.body().to_vec()).unwrap())
+        let response = server.send(request.body(Bytes::from_static(b"{}")).unwrap());
+        (response.status().as_u16(), String::from_utf8(response.body().to_vec()).unwrap())
     };
-    assert!(asked("content-type", "application/x-npy").1.contains('|'));
+    assert!(send("content-type", "application/x-npy").1.contains('|'));
     // The server decodes raw tensors, and it has no such model.
     let expected = r#"{"error":"unknown model 'my model'"}"#;
-    assert_eq!(asked("inference-header-content-length", "2"), (404, expected.to_owned()));
+    assert_eq!(send("inference-header-content-length", "2"), (404, expected.to_owned()));
 }
 
 #[test]
-fn a_status_headers_and_errors_are_the_models() {
-    let served = serve(Config::default(), &["GET /{what}"], |http| match &*http.path_params[0].1 {
-        "teapot" => Ok(ResponseHead { headers: [("X-Pot", "tea")].into_iter().collect(), ..told(418, "short".into()) }),
-        "split" => Ok(ResponseHead { headers: [("x", "a\r\nb: c")].into_iter().collect(), ..told(200, String::new()) }),
-        "nothing" => Ok(ResponseHead { body: None, ..told(202, String::new()) }),
+fn the_model_sets_status_headers_and_errors() {
+    let server = serve(Config::default(), &["GET /{what}"], |http| match &*http.path_params[0].1 {
+        "teapot" => Ok(ResponseHead { headers: [("X-Pot", "tea")].into_iter().collect(), ..head(418, "short".into()) }),
+        "split" => Ok(ResponseHead { headers: [("x", "a\r\nb: c")].into_iter().collect(), ..head(200, String::new()) }),
+        "nothing" => Ok(ResponseHead { body: None, ..head(202, String::new()) }),
         _ => Err(penstock_core::Error::new(penstock_core::Kind::Forbidden, "not you")),
     });
-    let teapot = served.call("GET /teapot", "");
+    let teapot = server.call("GET /teapot", "");
     assert_eq!((teapot.status().as_u16(), &teapot.headers()["x-pot"]), (418, &"tea".parse().unwrap()));
-    let nothing = served.call("GET /nothing", "");
+    let nothing = server.call("GET /nothing", "");
     assert_eq!((nothing.status().as_u16(), nothing.headers().len(), nothing.body().len()), (202, 0, 0));
     let expected = r#"{"error":"model 'm' answered with a header \"x\" whose value HTTP does not allow"}"#;
-    assert_eq!(served.text("GET /split", ""), (500, expected.to_owned()));
-    assert_eq!(served.text("GET /else", ""), (403, r#"{"error":"not you"}"#.to_owned()));
-    let metrics = served.metrics.exposition_with("");
+    assert_eq!(server.text("GET /split", ""), (500, expected.to_owned()));
+    assert_eq!(server.text("GET /else", ""), (403, r#"{"error":"not you"}"#.to_owned()));
+    let metrics = server.metrics.exposition_with("");
     for outcome in ["ok", "invalid_input", "handler", "forbidden"] {
         let line = format!("outcome=\"{outcome}\"");
         assert!(metrics.lines().any(|one| one.contains("m\"") && one.contains(&line)), "{outcome}: {metrics}");
@@ -173,51 +173,51 @@ fn a_status_headers_and_errors_are_the_models() {
 }
 
 #[test]
-fn what_a_model_does_not_answer_falls_to_another() {
-    let served = serve(Config::default(), &["POST /{what}"], |http| match &*http.path_params[0].1 {
-        "misdirected" => Ok(told(421, "the first's".into())),
+fn a_fallback_answers_what_the_model_does_not() {
+    let server = serve(Config::default(), &["POST /{what}"], |http| match &*http.path_params[0].1 {
+        "misdirected" => Ok(head(421, "the first's".into())),
         "fails" => Err(penstock_core::Error::handler("broken")),
-        _ => Ok(told(200, "the first's".into())),
+        _ => Ok(head(200, "the first's".into())),
     });
-    assert_eq!(served.text("POST /misdirected", ""), (421, "the first's".to_owned()));
-    assert_eq!(served.text("POST /good", "odd"), (200, "the first's".to_owned()));
-    assert_eq!(served.text("POST /fails", ""), (500, r#"{"error":"broken"}"#.to_owned()));
+    assert_eq!(server.text("POST /misdirected", ""), (421, "the first's".to_owned()));
+    assert_eq!(server.text("POST /good", "odd"), (200, "the first's".to_owned()));
+    assert_eq!(server.text("POST /fails", ""), (500, r#"{"error":"broken"}"#.to_owned()));
     let spec = ModelSpec { name: "other".into(), raw_requests: true, ..ModelSpec::default() };
-    start(&served.registry, &Arc::new(Model::new(spec, &served.metrics)), |http| {
+    start(&server.registry, &Arc::new(Model::new(spec, &server.metrics)), |http| {
         let why = http.primary_error.as_ref().map_or("none", penstock_core::Error::message).to_owned();
-        Ok(told(207, format!("{why} {}", shown(http)?.body.map_or(0, |body| body.len()))))
+        Ok(head(207, format!("{why} {}", echo(http)?.body.map_or(0, |body| body.len()))))
     });
     let length = |path: &str, body: &str| format!("POST /{{what}}|POST|/{path}||[(\"what\", \"{path}\")]|{body}").len();
-    assert_eq!(served.text("POST /good", "a"), (200, "the first's".to_owned()));
-    assert_eq!(served.text("POST /misdirected", "a"), (207, format!("none {}", length("misdirected", "a"))));
-    assert_eq!(served.text("POST /fails", "ab"), (207, format!("broken {}", length("fails", "ab"))));
-    assert_eq!(served.text("POST /good", "an odd one"), (207, format!("none {}", length("good", "an odd one"))));
+    assert_eq!(server.text("POST /good", "a"), (200, "the first's".to_owned()));
+    assert_eq!(server.text("POST /misdirected", "a"), (207, format!("none {}", length("misdirected", "a"))));
+    assert_eq!(server.text("POST /fails", "ab"), (207, format!("broken {}", length("fails", "ab"))));
+    assert_eq!(server.text("POST /good", "an odd one"), (207, format!("none {}", length("good", "an odd one"))));
 }
 
 #[test]
-fn a_model_that_refuses_says_why() {
-    let served = serve(Config::default(), &["GET /a"], shown);
-    served.model.set_refusal(Some("it warms up"));
-    let refused = served.call("GET /a", "");
+fn a_refusal_has_its_reason() {
+    let server = serve(Config::default(), &["GET /a"], echo);
+    server.model.set_refusal(Some("it warms up"));
+    let refused = server.call("GET /a", "");
     assert_eq!((refused.status().as_u16(), &refused.headers()["retry-after"]), (503, &"1".parse().unwrap()));
     assert_eq!(refused.body(), r#"{"error":"model 'm' is not ready: it warms up"}"#);
-    assert_eq!(served.text("GET /v2/models/m/ready", "").0, 503);
-    assert!(served.text("GET /v2/models/m/ready", "").1.contains("it warms up"));
-    served.model.set_refusal(None);
-    assert_eq!(served.text("GET /a", "").0, 200);
+    assert_eq!(server.text("GET /v2/models/m/ready", "").0, 503);
+    assert!(server.text("GET /v2/models/m/ready", "").1.contains("it warms up"));
+    server.model.set_refusal(None);
+    assert_eq!(server.text("GET /a", "").0, 200);
 }
 
 #[test]
-fn limits_and_keys_hold() {
+fn limits_and_keys_apply() {
     let mut access = Access::default();
     access.restrict(Category::Inference, "x-key", "secret").unwrap();
     let mut config = Config { access, ..Config::default() };
     config.limits.body_bytes = 8;
-    let served = serve(config, &["GET /a", "POST /a"], shown);
-    assert_eq!(served.text("GET /a", "").0, 403);
+    let server = serve(config, &["GET /a", "POST /a"], echo);
+    assert_eq!(server.text("GET /a", "").0, 403);
     let ask = |body: &'static str| {
         let request = Request::builder().method("POST").uri("/a").header("x-key", "secret");
-        served.ask(request.body(Bytes::from_static(body.as_bytes())).unwrap())
+        server.send(request.body(Bytes::from_static(body.as_bytes())).unwrap())
     };
     assert_eq!(ask("12345678").status().as_u16(), 200);
     let large = ask("123456789");
