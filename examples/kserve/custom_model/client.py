@@ -1,4 +1,4 @@
-"""Asks for two flowers in each of KServe's REST protocols. Its argument is the server's address."""
+"""Classifies two flowers in each of KServe's REST protocols. Argument: the server's address."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ rows = [[5.1, 3.5, 1.4, 0.2], [6.3, 3.3, 6.0, 2.5]]
 
 
 def ask(path, body):
-    """One request with a JSON body."""
+    """Sends a request with a JSON body."""
     request = urllib.request.Request(url + path, json.dumps(body).encode(), {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:
         return json.load(answer)

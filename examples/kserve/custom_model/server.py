@@ -1,4 +1,4 @@
-"""A custom model: which of three flowers is nearest to what was measured. It answers V1, V2 and gRPC alike."""
+"""A custom model for V1, V2 and gRPC: the nearest of three flowers to four measurements."""
 
 import argparse
 
@@ -7,20 +7,20 @@ from kserve import Model, ModelServer, model_server
 from kserve.utils.utils import get_predict_input, get_predict_response
 
 FLOWERS = np.array([[5.0, 3.4, 1.5, 0.2], [5.9, 2.8, 4.3, 1.3], [6.6, 3.0, 5.6, 2.0]])
-"""The mean measures of each."""
+"""Mean measurements of each flower."""
 
 
 class Flowers(Model):
-    """Rows of four measures in, a number for each row out."""
+    """Classifies rows of four measurements; returns a class number per row."""
 
     def load(self) -> bool:
-        """Where weights would be read."""
+        """Reads the weights, in a real model."""
         self.means = FLOWERS
         self.ready = True
         return self.ready
 
     def predict(self, payload, headers=None):
-        """An ordinary function. It may block: Penstock runs it on threads, KServe in its event loop."""
+        """A plain function, which may block: Penstock runs it on threads, KServe in its event loop."""
         rows = np.asarray(get_predict_input(payload), np.float64)
         distances = ((rows[:, None, :] - self.means) ** 2).sum(axis=2)
         return get_predict_response(payload, distances.argmin(axis=1), self.name)

@@ -1,4 +1,4 @@
-"""Asks for a score, for what it is made of, and for one of a row that is too short."""
+"""Requests a score, its explanation, and a score for an invalid row. Argument: the server's address."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ url = sys.argv[1] if len(sys.argv) > 1 else "http://localhost:8080"
 
 
 def ask(verb, rows):
-    """The answer, or the refusal."""
+    """Returns the response or the error."""
     body = json.dumps({"instances": rows}).encode()
     request = urllib.request.Request(f"{url}/v1/models/model:{verb}", body, {"content-type": "application/json"})
     try:

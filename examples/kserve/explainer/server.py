@@ -1,4 +1,4 @@
-"""A model that explains itself: how much each number did to a score."""
+"""A model that explains its scores: the contribution of each number."""
 
 import argparse
 
@@ -10,21 +10,21 @@ WEIGHTS = np.array([0.5, -2.0, 1.0])
 
 
 class Scores(Model):
-    """Rows of three numbers in; a score, or what it is made of, out."""
+    """Computes scores or explanations for rows of three numbers."""
 
     def preprocess(self, payload, headers=None):
-        """What is wrong is the caller's mistake, and he is told so: 400."""
+        """Rejects invalid rows with status 400."""
         rows = np.asarray(payload["instances"], float)
         if rows.ndim != 2 or rows.shape[1] != len(WEIGHTS):
             raise InvalidInput(f"rows of {len(WEIGHTS)} numbers are expected, not {list(rows.shape)}")
         return rows
 
     def predict(self, payload, headers=None):
-        """The scores."""
+        """Returns the scores."""
         return {"predictions": (payload @ WEIGHTS).tolist()}
 
     def explain(self, payload, headers=None):
-        """Each number's part in its row's score."""
+        """Returns each number's contribution to its row's score."""
         return {"explanations": (payload * WEIGHTS).tolist()}
 
 

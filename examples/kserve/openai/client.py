@@ -1,4 +1,4 @@
-"""A completion, a chat, and a completion in pieces. OpenAI's own client would do; this one needs nothing."""
+"""A completion, a chat and a streamed completion, without OpenAI's package."""
 
 import json
 import sys
@@ -8,7 +8,7 @@ url = sys.argv[1] if len(sys.argv) > 1 else "http://localhost:8080"
 
 
 def ask(route, **body):
-    """The body of the answer."""
+    """Returns the response's body."""
     data = json.dumps({"model": "model", **body}).encode()
     request = urllib.request.Request(f"{url}/openai/v1/{route}", data, {"content-type": "application/json"})
     with urllib.request.urlopen(request, timeout=30) as answer:

@@ -1,4 +1,4 @@
-"""A model behind OpenAI's completions and chat routes, whole or in pieces. It says what it is told, in capitals.
+"""A model with OpenAI's routes, streamed or not. It returns its prompt in capitals.
 
 Written for KServe up to 0.13, whose types these are. Penstock has them in both dialects, and needs no vLLM for them.
 """
@@ -12,22 +12,22 @@ from kserve.protocol.rest.openai.types import Completion, CompletionChoice, Comp
 
 
 class Capitals(OpenAIChatAdapterModel):
-    """Completes a prompt; chats come as prompts, by the template below."""
+    """Completes prompts; chats are converted to prompts by the template below."""
 
     async def create_completion(self, request):
-        """All words at once, or one after another."""
+        """Returns all words at once or as a stream."""
         words = request.params.prompt.upper().split()
         if request.params.stream:
             return self.pieces(words)
         return self.completion(" ".join(words), len(words), "stop")
 
     async def pieces(self, words):
-        """An event for each word."""
+        """Yields an event per word."""
         for place, word in enumerate(words):
             yield self.completion(word, 1, "stop" if place == len(words) - 1 else None)
 
     def completion(self, text, count, reason):
-        """One of OpenAI's objects."""
+        """Returns an OpenAI object."""
         return Completion.model_construct(
             id="cmpl-0",
             object="text_completion",
@@ -38,7 +38,7 @@ class Capitals(OpenAIChatAdapterModel):
         )
 
     def apply_chat_template(self, messages):
-        """The last message is the prompt."""
+        """Uses the last message as the prompt."""
         return ChatPrompt(prompt=messages[-1].content)
 
 

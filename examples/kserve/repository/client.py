@@ -1,4 +1,4 @@
-"""Loads a model, asks it, and unloads it again. Its argument is the server's address."""
+"""Loads a model, calls it and unloads it. Argument: the server's address."""
 
 import json
 import sys
@@ -9,7 +9,7 @@ url = sys.argv[1] if len(sys.argv) > 1 else "http://localhost:8080"
 
 
 def ask(path, body=None, method="POST"):
-    """The answer, or the status of the refusal."""
+    """Returns the response or the error status."""
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(url + path, data, {"content-type": "application/json"}, method=method)
     try:
@@ -20,7 +20,7 @@ def ask(path, body=None, method="POST"):
 
 
 def predict(name):
-    """What a model says of two places."""
+    """Returns a model's values at two points."""
     return ask(f"/v1/models/{name}:predict", {"instances": [1, 2]})
 
 

@@ -1,4 +1,4 @@
-"""A repository of one's own: a model for each file in models/, loaded and unloaded while the server runs."""
+"""A custom repository: a model per file in models/, loaded and unloaded while the server runs."""
 
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ FOLDER = Path(__file__).parent / "models"
 
 
 class Line(Model):
-    """A line through a plane, of which the file has the two numbers."""
+    """A linear function, whose two coefficients are in the file."""
 
     def load(self) -> bool:
         """Reads the file."""
@@ -18,15 +18,15 @@ class Line(Model):
         return self.ready
 
     def predict(self, payload, headers=None):
-        """Where the line is at each place."""
+        """Returns the function's values."""
         return {"predictions": [self.line["rise"] * x + self.line["start"] for x in payload["instances"]]}
 
 
 class Lines(ModelRepository):
-    """Finds models by their names."""
+    """Finds models by name."""
 
     def load(self, name) -> bool:
-        """Called for `POST /v2/repository/models/NAME/load`. What it raises is what the caller reads."""
+        """Loads a model for `POST /v2/repository/models/NAME/load`; the client gets the text of its exceptions."""
         model = Line(name)
         model.load()
         self.update(model)

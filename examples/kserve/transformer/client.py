@@ -1,4 +1,4 @@
-"""Sends two pictures to the transformer. Its argument is the transformer's address."""
+"""Sends two pictures to the transformer. Argument: the transformer's address."""
 
 import base64
 import json

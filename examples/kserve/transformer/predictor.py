@@ -1,4 +1,4 @@
-"""The predictor: brightness of small pictures. It knows nothing of what callers send."""
+"""The predictor: mean brightness of small pictures, as arrays."""
 
 import argparse
 
@@ -7,10 +7,10 @@ from kserve import Model, ModelServer, model_server
 
 
 class Brightness(Model):
-    """Rows of numbers between 0 and 1 in, their means out."""
+    """Computes the means of rows of numbers between 0 and 1."""
 
     async def predict(self, payload, headers=None):
-        """The mean of each row."""
+        """Returns the mean of each row."""
         return {"predictions": [round(float(np.mean(row)), 3) for row in payload["instances"]]}
 
 

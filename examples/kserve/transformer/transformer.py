@@ -1,4 +1,4 @@
-"""The transformer: takes pictures as base64, asks the predictor, and names what came out.
+"""The transformer: decodes base64 pictures, calls the predictor, and names the result.
 
 It is told where the predictor is as a pod is told: `--predictor_host localhost:8080 --predictor_protocol v1`.
 """
@@ -11,22 +11,22 @@ from kserve.model import PredictorConfig
 
 
 class Pictures(Model):
-    """Has no `predict` of its own: that goes to the predictor."""
+    """Does not override `predict`, which calls the predictor."""
 
     async def preprocess(self, payload, headers=None):
-        """Bytes of a picture, as numbers between 0 and 1."""
+        """Converts the bytes of a picture to numbers between 0 and 1."""
         pictures = [base64.b64decode(one["image"]["b64"]) for one in payload["instances"]]
         return {"instances": [[pixel / 255 for pixel in picture] for picture in pictures]}
 
     async def postprocess(self, result, headers=None):
-        """A word for each number."""
+        """Returns a word for each number."""
         return {"predictions": ["bright" if mean > 0.5 else "dark" for mean in result["predictions"]]}
 
 
 def make(args):
-    """KServe up to 0.13 hands a transformer its predictor; newer ones find it themselves."""
+    """Creates the model; KServe 0.13 needs the predictor's configuration, later versions find it themselves."""
     try:
-        from kserve import PredictorConfig as _  # noqa: F401 only newer ones have it there
+        from kserve import PredictorConfig as _  # noqa: F401 - only later versions have it there
     except ImportError:
         return Pictures(args.model_name, PredictorConfig(args.predictor_host, args.predictor_protocol))
     return Pictures(args.model_name)

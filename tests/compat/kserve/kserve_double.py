@@ -1,4 +1,4 @@
-"""A model of the real KServe's, run by its own interpreter: HTTP port, gRPC port."""
+"""A model on the real KServe, run by KServe's interpreter. Arguments: HTTP port, gRPC port."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live `ModelServer`s on free ports of this machine: in a thread of this process, or as a script of their own."""
+"""Running `ModelServer`s on free ports: in a thread of this process, or as a script."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Double(Model):
 
 
 class Live:
-    """A server that runs."""
+    """A running server."""
 
     def __init__(self, server: ModelServer) -> None:
         self.server = server
@@ -69,13 +69,13 @@ class Live:
 
 
 def told(answer: Answer) -> tuple[int, Any]:
-    """The status of an answer, and its JSON."""
+    """Returns a response's status and JSON."""
     return answer.status, answer.json() if answer.body else None
 
 
 @contextmanager
 def live(*models: Any, given: Any = None, **arguments: Any) -> Iterator[Live]:
-    """Serves models in a thread; on leaving, the server has stopped."""
+    """Serves models in a thread until the block ends."""
     server = ModelServer(**{**HERE, **arguments})
     failures: list[BaseException] = []
 
@@ -103,14 +103,14 @@ def live(*models: Any, given: Any = None, **arguments: Any) -> Iterator[Live]:
 
 
 def up(server: ModelServer) -> bool:
-    """Whether it serves."""
+    """Returns whether it serves."""
     if server.http_port == 0 or (server.enable_grpc and server.grpc_port == 0):
         return False
     return get(f"http://127.0.0.1:{server.http_port}", "/v2/health/live").status == 200
 
 
 class Script:
-    """A script that serves, as a process of its own. It prints `serving URL TARGET` once it is up.
+    """A script that serves, in its own process. It prints `serving URL TARGET` once it is up.
 
     Args:
         text: The script.
@@ -146,11 +146,11 @@ class Script:
 
     @property
     def text(self) -> str:
-        """What it has printed so far."""
+        """The output so far."""
         return "\n".join(self.lines)
 
     def said(self, beginning: str) -> str:
-        """The rest of the line that begins so, once it is there. Workers' lines say before whose they are."""
+        """Waits for a line with a prefix and returns its rest; lines of workers have their own prefix."""
 
         def found() -> str | None:
             assert self.process.poll() is None or self._reader.is_alive() or beginning in self.text, self.text
@@ -160,20 +160,20 @@ class Script:
 
     @property
     def url(self) -> str:
-        """Its HTTP URL."""
+        """The HTTP URL."""
         return self.said("serving ").split()[0]
 
     @property
     def target(self) -> str:
-        """Its gRPC target."""
+        """The gRPC target."""
         return self.said("serving ").split()[1]
 
     def signal(self, number: signal.Signals) -> None:
-        """Sends it a signal."""
+        """Sends a signal."""
         self.process.send_signal(number)
 
     def status(self) -> int:
-        """Its exit status, once it has ended."""
+        """Waits for the end and returns the exit status."""
         return self.process.wait(PATIENCE)
 
     def __enter__(self) -> Script:
@@ -186,7 +186,7 @@ class Script:
 
 
 def announce(server: ModelServer) -> None:
-    """Has a script say where it serves, once it does."""
+    """Makes a script print its address once it serves."""
 
     def run() -> None:
         until(lambda: up(server), "the server to start")

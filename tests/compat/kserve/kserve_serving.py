@@ -1,4 +1,4 @@
-"""KServe models behind a real server of ours, and callers that know no client library of KServe's."""
+"""KServe models on a running server, and requests without KServe's clients."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ ROW = np.array([[1, 2]], np.float32)
 
 @dataclass
 class RunningServer:
-    """A server, and how it is asked."""
+    """A running server and its addresses."""
 
     server: Server
     http: str
     grpc: str
 
     def post(self, path: str, body: Any = None, /, **headers: str) -> requests.Response:
-        """Posts a body: a dict or list as JSON, bytes as they are. Underscores in names of headers are dashes."""
+        """Posts a body: a dict or list as JSON, bytes unchanged. Underscores in header names become dashes."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
@@ -38,15 +38,15 @@ class RunningServer:
         return requests.post(f"{self.http}{path}", data=body, headers=named, timeout=PATIENCE)
 
     def predict(self, body: Any = None, /, model: str = "m", **headers: str) -> requests.Response:
-        """A V1 prediction."""
+        """Sends a V1 prediction."""
         return self.post(f"/v1/models/{model}:predict", body, **headers)
 
     def infer(self, body: Any = None, /, model: str = "m", **headers: str) -> requests.Response:
-        """A V2 inference; of one row of floats where there is no body."""
+        """Sends a V2 inference; by default of one row of floats."""
         return self.post(f"/v2/models/{model}/infer", request_of(x=ROW) if body is None else body, **headers)
 
     def call(self, model: str = "m", metadata: Any = (), **tensors: Any) -> Any:
-        """A V2 inference over gRPC with raw contents.
+        """Sends a V2 inference over gRPC with raw contents.
 
         Raises:
             grpc.RpcError: it was refused.
@@ -54,13 +54,13 @@ class RunningServer:
         return self.send(message_of(model, **(tensors or {"x": ROW})), metadata)
 
     def send(self, message: Any, metadata: Any = ()) -> Any:
-        """Any request over gRPC."""
+        """Sends a gRPC request."""
         with grpc.insecure_channel(self.grpc) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             return stub.ModelInfer(message, metadata=metadata, timeout=PATIENCE)
 
     def refused(self, model: str = "m", metadata: Any = (), **tensors: Any) -> tuple[Any, str]:
-        """Code and text of a refusal over gRPC."""
+        """Returns code and text of a gRPC error."""
         try:
             answer = self.call(model, metadata, **tensors)
         except grpc.RpcError as error:
@@ -70,7 +70,7 @@ class RunningServer:
 
 @contextmanager
 def serving(*models: Any, options: Any = None, **config: Any) -> Iterator[RunningServer]:
-    """Serves models until the block is left."""
+    """Serves models until the block ends."""
     from penstock.compat.kserve._request.bind import bind
 
     with Server(
@@ -82,7 +82,7 @@ def serving(*models: Any, options: Any = None, **config: Any) -> Iterator[Runnin
 
 
 def request_of(**tensors: Any) -> dict[str, Any]:
-    """A V2 request in JSON."""
+    """Returns a V2 request in JSON."""
     names = {"f": "FP", "i": "INT", "u": "UINT", "b": "BOOL", "O": "BYTES", "U": "BYTES"}
     inputs = []
     for name, array in tensors.items():
@@ -93,7 +93,7 @@ def request_of(**tensors: Any) -> dict[str, Any]:
 
 
 def message_of(model: str = "m", **tensors: Any) -> Any:
-    """A request over gRPC with raw contents."""
+    """Returns a gRPC request with raw contents."""
     message = service_pb2.ModelInferRequest(model_name=model, id="r1")
     for one in request_of(**tensors)["inputs"]:
         message.inputs.add(name=one["name"], datatype=one["datatype"], shape=one["shape"])
@@ -103,7 +103,7 @@ def message_of(model: str = "m", **tensors: Any) -> Any:
 
 @contextmanager
 def logged(name: str) -> Iterator[list[str]]:
-    """The lines that a logger writes."""
+    """Collects a logger's lines."""
     lines: list[str] = []
 
     class Handler(logging.Handler):

@@ -1,4 +1,4 @@
-"""Predictors of the tests' own: they note what they are asked, and answer what the test says."""
+"""Test predictors: they record requests and return the test's responses."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 @dataclass
 class Asked:
-    """A request that came."""
+    """A received request."""
 
     path: str
     headers: dict[str, str]
@@ -25,13 +25,13 @@ class Asked:
 
     @property
     def json(self) -> Any:
-        """Its body."""
+        """The body."""
         return json.loads(self.body)
 
 
 @dataclass
 class Predictor:
-    """Who was asked, and where."""
+    """A test predictor and its address."""
 
     host: str = ""
     asked: list[Any] = field(default_factory=list)
@@ -41,14 +41,14 @@ Answer = Callable[[Asked], "tuple[int, dict[str, str], bytes]"]
 
 
 def said(value: Any, status: int = 200, **headers: str) -> Answer:
-    """An answer in JSON to whatever is asked."""
+    """Returns a constant JSON response."""
     named = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
     return lambda _: (status, named, json.dumps(value).encode())
 
 
 @contextmanager
 def predictor(answer: Answer) -> Iterator[Predictor]:
-    """One that speaks HTTP."""
+    """Starts an HTTP predictor."""
     noted = Predictor()
 
     class Handler(BaseHTTPRequestHandler):
@@ -83,7 +83,7 @@ def predictor(answer: Answer) -> Iterator[Predictor]:
 
 @contextmanager
 def grpc_predictor(answer: Callable[[Any, Any], Any]) -> Iterator[Predictor]:
-    """One that speaks gRPC; `answer` takes the message and the call's context."""
+    """Starts a gRPC predictor; `answer` takes the message and the call's context."""
     noted = Predictor()
 
     class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
@@ -102,7 +102,7 @@ def grpc_predictor(answer: Callable[[Any, Any], Any]) -> Iterator[Predictor]:
 
 
 def echo_message(request: Any, context: Any = None) -> Any:
-    """The inputs of a message as its outputs."""
+    """Returns the inputs of a message as outputs."""
     answer = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
     for one in request.inputs:
         output = answer.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)

@@ -1,4 +1,4 @@
-"""Models that Ray Serve runs behind a server of ours; run by an interpreter that has Ray: HTTP port, gRPC port."""
+"""Ray Serve models behind a server, run by an interpreter with Ray. Arguments: HTTP port, gRPC port."""
 
 from __future__ import annotations
 

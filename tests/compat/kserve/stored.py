@@ -1,4 +1,4 @@
-"""Files of models, packed and found again."""
+"""Model files, packed and unpacked."""
 
 from __future__ import annotations
 
@@ -29,6 +29,6 @@ def packed_tar(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
 
 
 def found(folder: Path | str) -> dict[str, bytes]:
-    """All files of a folder."""
+    """Returns all files of a folder."""
     root = Path(folder)
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}

@@ -1,4 +1,4 @@
-"""What callers are told when a model raises, over REST and gRPC."""
+"""Responses of models that raise, over REST and gRPC."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from penstock.compat.kserve.model import Model
 
 
 class HTTPException(Exception):
-    """What fastapi's and starlette's look like."""
+    """An exception like those of fastapi and starlette."""
 
     def __init__(self, status_code: int, detail: Any, headers: Any = None) -> None:
         super().__init__(status_code, detail)
@@ -31,7 +31,7 @@ class HTTPException(Exception):
 
 
 class TeapotError(Exception):
-    """An exception that says its status itself."""
+    """An exception with its own status."""
 
     status = 418
 

@@ -1,4 +1,4 @@
-"""What a model is called with: bodies of all content types, headers, events; and what its headers become."""
+"""Arguments of models: bodies of all content types, headers, events; and response headers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.compat.kserve.model import InferenceVerb, Model
 
 
 class Echo(Model):
-    """Answers what it was called with."""
+    """Returns its arguments."""
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__("m", *arguments)

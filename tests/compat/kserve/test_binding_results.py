@@ -1,4 +1,4 @@
-"""What a model answers, and what its callers get, over V1, V2 and gRPC."""
+"""Results of models and their responses over V1, V2 and gRPC."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from penstock.compat.kserve.protocol.infer_type import InferOutput, InferRequest
 
 
 class Gives(Model):
-    """Answers what the test says, whatever it is asked."""
+    """Returns the test's result."""
 
     def __init__(self, give: Any = None, name: str = "m") -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""Rows of several requests in one call of a model, on request."""
+"""Batching of rows of several requests, on request."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waiting import Gate, at_once, until
 
 
 class Doubles(Model):
-    """Doubles rows, and notes how many each call has. A call with the row 0 waits at the gate."""
+    """Doubles rows, and records the rows of each call. A call with the row 0 waits at the gate."""
 
     def __init__(self) -> None:
         super().__init__("m")
@@ -39,7 +39,7 @@ class Doubles(Model):
 
     @property
     def sizes(self) -> list[int]:
-        """How many rows each call had."""
+        """Returns the number of rows of each call."""
         return [
             payload.inputs[0].shape[0] if isinstance(payload, InferRequest) else len(payload["instances"])
             for payload, _ in self.calls
@@ -55,7 +55,7 @@ ONE_THREAD = BindOptions(instances=1, batching=Batching(max_size=8))
 
 
 def together(served: RunningServer, model: Doubles, calls: list[Any], first: Any) -> list[Any]:
-    """What calls give that wait together until the first one is computed."""
+    """Returns the results of calls that wait together until the first one is computed."""
     (held,) = at_once([first])
     model.gate.await_entered()
     waiting = at_once(calls)

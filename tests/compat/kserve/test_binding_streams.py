@@ -1,4 +1,4 @@
-"""Models that answer in pieces, over V1, V2 and gRPC."""
+"""Streaming models over V1, V2 and gRPC."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from waiting import PATIENCE, until
 
 
 class Words(Model):
-    """Gives words one by one; goes on when it is told to."""
+    """Streams words; continues on a signal."""
 
     def __init__(self) -> None:
         super().__init__("m")
@@ -45,7 +45,7 @@ class Words(Model):
 
 
 class Generator(Model):
-    """The same with `predict` itself as the generator."""
+    """A model whose `predict` is an async generator."""
 
     async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
         for word in (b"one ", "zwei ", {"n": 3}):
@@ -53,7 +53,7 @@ class Generator(Model):
 
 
 class Hidden(Model):
-    """Code that one cannot see to answer in pieces."""
+    """A model that streams without visible signs of it."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
         return _pieces()

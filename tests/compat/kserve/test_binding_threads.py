@@ -1,4 +1,4 @@
-"""Where the stages of a model run, and what holds up whom."""
+"""Threads and loops on which a model's stages run, and mutual delays."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_the_histograms_are_shown_at_metrics() -> None:
 
 
 class InProcess(Model):
-    """Where it runs."""
+    """A model that reports its thread and process."""
 
     def __init__(self) -> None:
         super().__init__("m")

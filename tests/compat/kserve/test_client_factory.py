@@ -1,4 +1,4 @@
-"""R6: the clients of a process, each made once."""
+"""R6: the clients of a process, cached by arguments."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R6: certificates of the clients, checked by servers that demand them."""
+"""R6: client certificates, checked by servers."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def files(authority: trustme.CA, tmp_path_factory: pytest.TempPathFactory) -> Fi
 
 @pytest.fixture(scope="module")
 def url(authority: trustme.CA) -> Iterator[str]:
-    """A server over TLS that demands a certificate of its clients."""
+    """Starts a TLS server that requires client certificates."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -66,7 +66,7 @@ def url(authority: trustme.CA) -> Iterator[str]:
 
     class Quiet(ThreadingHTTPServer):
         def handle_error(self, request: Any, client_address: Any) -> None:
-            """Handshakes fail here on purpose."""
+            """Ignores handshakes that fail on purpose."""
 
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("localhost").configure_cert(context)
@@ -114,7 +114,7 @@ def test_r6_rest_nobody_else_is_trusted(url: str, files: Files, tmp_path: Path) 
 
 @pytest.fixture(scope="module")
 def address(authority: trustme.CA) -> Iterator[str]:
-    """A gRPC server that demands a certificate, and says of everything that it is ready."""
+    """Starts a gRPC server that requires client certificates and reports everything as ready."""
 
     class Ready(grpc.GenericRpcHandler):
         def service(self, details: Any) -> Any:

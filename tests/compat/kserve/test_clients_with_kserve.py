@@ -1,4 +1,4 @@
-"""R6: the clients against a real KServe server, in an interpreter of its own."""
+"""R6: the clients against a real KServe server, run by its own interpreter."""
 
 from __future__ import annotations
 

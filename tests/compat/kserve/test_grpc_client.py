@@ -36,7 +36,7 @@ def url() -> Iterator[str]:
 
 
 class Counting(grpc.GenericRpcHandler):
-    """Answers every call of any service by a function of its number, its message and its context."""
+    """Handles every call by a function of its number, message and context."""
 
     def __init__(self, answering: Answering) -> None:
         self.answering = answering

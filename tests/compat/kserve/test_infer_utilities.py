@@ -1,4 +1,4 @@
-"""BYTES on the wire, parameters, datatypes: rows S50 to S53."""
+"""BYTES encoding, parameters, datatypes: rows S50 to S53."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""docs/kserve.md says what is so: each flag, its default, and each name that it says is somewhere."""
+"""docs/kserve.md: flags, defaults and names match the code."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ PREFIX = "penstock.compat."
 
 
 def rows(head: str) -> list[list[str]]:
-    """The cells below a table's head."""
+    """Returns the cells below a table's head."""
     table = PAGE.split(f"{head}\n", 1)[1].split("\n\n", 1)[0].splitlines()[1:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
 def shown(action: argparse.Action) -> str:
-    """A default as the page has it."""
+    """Returns a default in the page's form."""
     if action.const is True:
         return "off"
     return {True: "true", False: "false"}.get(action.default, str(action.default))

@@ -1,4 +1,4 @@
-"""Responses as gRPC's bytes without a message in between, and numbers in groups of seven bits."""
+"""Encoder of gRPC responses, and varints."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ format=own %(message)s
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """What a test sets up does not stay."""
+    """Restores the logging configuration."""
     loggers = [logger, trace_logger, logging.getLogger()]
     before = [(one, one.handlers[:], one.level, one.propagate) for one in loggers]
     yield
@@ -58,7 +58,7 @@ def as_before() -> Iterator[None]:
 
 
 def start() -> None:
-    """Takes away what the runner has set up."""
+    """Removes the test runner's handlers."""
     for one in (logger, trace_logger, logging.getLogger()):
         one.handlers = []
 

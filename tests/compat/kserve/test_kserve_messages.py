@@ -1,4 +1,4 @@
-"""The protocol's messages: row R11. Real protocol buffers, those of tritonclient, tell what is right."""
+"""gRPC messages: row R11. The reference is tritonclient's protobuf messages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ CONTENTS = {
 
 
 def request(made: Any) -> Any:
-    """The same request of ours and of the real ones."""
+    """Returns the same request as a message of either package."""
     return made.ModelInferRequest(
         model_name="é",
         id="1",

@@ -1,4 +1,4 @@
-"""`Model` by itself: its arguments, its attributes, and what happens when it is called."""
+"""`Model` without a server: arguments, attributes and calls."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answered(model: Model, *arguments: Any, **named: Any) -> Any:
 
 
 class Told(Model):
-    """Notes what it is called with, stage by stage."""
+    """Records the arguments of its stages."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)

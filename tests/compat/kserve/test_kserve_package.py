@@ -1,4 +1,4 @@
-"""The package: what it has, what it loads, what it has not, and its dialects."""
+"""The package: names, lazy imports, refused names and dialects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log's line of each request, and how several are written at once."""
+"""The latency log: lines, and writes of several lines together."""
 
 from __future__ import annotations
 

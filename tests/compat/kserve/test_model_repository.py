@@ -1,4 +1,4 @@
-"""`ModelRepository`, its extension and the data plane, without a server; and what clients load and unload, with one."""
+"""`ModelRepository`, its extension and the data plane without a server; loading and unloading by clients."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def run(awaitable: Any) -> Any:
 
 
 class Shelf(ModelRepository):
-    """Loads models of any name but a few."""
+    """Loads models of any name, except a few."""
 
     def __init__(self) -> None:
         super().__init__("/nowhere")

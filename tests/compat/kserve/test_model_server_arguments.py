@@ -1,4 +1,4 @@
-"""The constructor of `ModelServer`, its command line, and what of both is refused."""
+"""Arguments and flags of `ModelServer`, valid and refused."""
 
 from __future__ import annotations
 

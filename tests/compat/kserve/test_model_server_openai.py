@@ -1,4 +1,4 @@
-"""OpenAI's routes of a `ModelServer`: there while a model of theirs is (R8)."""
+"""OpenAI's routes of a `ModelServer`, present while it has an OpenAI model (R8)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ loops: dict[str, Any] = {}
 
 
 class Writes(OpenAIGenerativeModel):
-    """Answers with its own name."""
+    """Returns its name."""
 
     def __init__(self, name: str, *, engine: bool = False) -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""A script of KServe's, unchanged, under `penstock shim kserve`."""
+"""An unchanged KServe script under `penstock shim kserve`."""
 
 from __future__ import annotations
 

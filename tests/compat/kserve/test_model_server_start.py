@@ -1,4 +1,4 @@
-"""`ModelServer.start`: what it takes, what is served of it, and readiness as models say it."""
+"""`ModelServer.start`: arguments, served models and readiness."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOT_READY = {"error": "Model with name m is not ready."}
 
 @pytest.fixture
 def old(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The dialect of 0.13."""
+    """Sets the dialect 0.13."""
     monkeypatch.setattr(dialect, "_chosen", "0.13")
 
 
@@ -35,7 +35,7 @@ def ready_over_grpc(server: Live, name: str = "m") -> bool:
 
 
 def readiness(server: Live, name: str = "m") -> list[bool]:
-    """What each of the three ways says."""
+    """Returns the readiness over V1, V2 and gRPC."""
     found = [server.get(path)[0] == 200 for path in (f"/v1/models/{name}", f"/v2/models/{name}/ready")]
     return [*found, ready_over_grpc(server, name)]
 
@@ -284,7 +284,7 @@ def test_s04_a_model_without_a_name_is_refused() -> None:
 
 
 class Handle:
-    """What Ray Serve would give."""
+    """A handle like Ray Serve's."""
 
     def remote(self, body: Any, headers: Any = None, **_: Any) -> Any:
         future = asyncio.get_running_loop().create_future()

@@ -1,4 +1,4 @@
-"""`workers=N`: models in processes of their own, behind one table, one port and one page of metrics."""
+"""`workers=N`: models in worker processes behind one table, one port and one metrics page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from waiting import PATIENCE, at_once, until
 
 
 class Which(Model):
-    """Says which process computes, and what its predictor is."""
+    """Returns its process id and its predictor."""
 
     def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
         if not isinstance(payload, dict):
@@ -47,7 +47,7 @@ def ready(name: str = "m") -> Which:
 
 
 def pids(server: Any, count: int = 40) -> set[int]:
-    """The processes that answer so many requests at once."""
+    """Returns the process ids that handle a number of concurrent requests."""
     answers = at_once([lambda: server.predict("m", "sleep") for _ in range(count)])
     return {answer.result(PATIENCE)[1]["predictions"][0] for answer in answers}
 

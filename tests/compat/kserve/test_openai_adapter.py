@@ -1,4 +1,4 @@
-"""`OpenAIChatAdapterModel`: chats of a script that writes completions, of either version of KServe (R8)."""
+"""`OpenAIChatAdapterModel`: chats of scripts of either version of KServe that implement completions (R8)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def completion(text: str, reason: str | None = "stop", logprobs: Any = None) -> 
 
 
 class New(OpenAIChatAdapterModel):
-    """As scripts of KServe 0.14 and later are."""
+    """A script's model for KServe 0.14 and later."""
 
     def __init__(self) -> None:
         super().__init__("m")
@@ -63,7 +63,7 @@ class New(OpenAIChatAdapterModel):
 
 
 class Old(OpenAIChatAdapterModel):
-    """As scripts of KServe 0.13 are."""
+    """A script's model for KServe 0.13."""
 
     def __init__(self) -> None:
         super().__init__("m")

@@ -1,4 +1,4 @@
-"""`OpenAIProxyModel`: requests handed on to another server, by a client of httpx (R8)."""
+"""`OpenAIProxyModel`: requests forwarded to another server by httpx (R8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""OpenAI's routes of KServe's models, over HTTP: scripts of both versions (R8)."""
+"""OpenAI's routes over HTTP, for scripts of both versions (R8)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HELLO: Any = [{"role": "user", "content": "hi there"}]
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serves models, and gives the address of the server."""
+    """Serves models; yields the server's address."""
     with ExitStack() as opened:
 
         def served(*models: Any) -> str:
@@ -80,7 +80,7 @@ def completion(text: str, reason: str | None = "stop") -> Completion:
 
 
 class New(OpenAIChatAdapterModel):
-    """As scripts of KServe 0.14 and later are."""
+    """A script's model for KServe 0.14 and later."""
 
     def __init__(self, name: str = "m") -> None:
         super().__init__(name)
@@ -119,7 +119,7 @@ class New(OpenAIChatAdapterModel):
 
 
 class Old(OpenAIModel):
-    """As scripts of KServe 0.13 are."""
+    """A script's model for KServe 0.13."""
 
     def __init__(self, name: str = "m") -> None:
         super().__init__(name)

@@ -1,4 +1,4 @@
-"""OpenAI's models of KServe behind a whole `ModelServer`: beside others, with engines, coming and going (R8)."""
+"""OpenAI models on a `ModelServer`: with other models, with engines, loaded and unloaded (R8)."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from waiting import PATIENCE, until
 
 
 class Shout(OpenAIModel):
-    """Answers with capitals."""
+    """Returns the prompt in capitals."""
 
     async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
         return answer(request, request.prompt.upper())
 
 
 class Engine(OpenAIModel):
-    """As those are whose requests go to a task that runs beside the server."""
+    """A model whose engine computes its requests."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)

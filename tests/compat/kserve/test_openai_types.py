@@ -1,4 +1,4 @@
-"""OpenAI's types without vLLM and pydantic: what they take and give (R8)."""
+"""OpenAI's types without vLLM and pydantic: parsing and dumping (R8)."""
 
 from __future__ import annotations
 

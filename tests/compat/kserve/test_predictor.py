@@ -1,4 +1,4 @@
-"""S13, S16: `predict` and `explain` as the base has them, asking a predictor or an explainer."""
+"""S13, S16: the default `predict` and `explain`, which call a predictor or an explainer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R13, D11, S05: models that Ray Serve runs, of handles that are made up and of a real Ray on this machine."""
+"""R13, D11, S05: Ray Serve models, with fake handles and with a real Ray."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ START = 120.0
 
 
 class Answer:
-    """What a handle's `remote` gives: to be awaited, or waited for."""
+    """The result of a handle's `remote`: awaitable, or with a blocking `result`."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
@@ -61,7 +61,7 @@ class Method:
 
 
 class Handle:
-    """A handle of a deployment, as far as it is used."""
+    """A fake handle of a deployment."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, dict[str, Any]]] = []
@@ -90,7 +90,7 @@ class Handle:
 
 
 def of_ray(text: str, cause: Exception | None = None) -> Exception:
-    """An exception as Ray makes one."""
+    """Returns an exception as Ray raises it."""
     error = RuntimeError(text)
     error.cause = cause  # type: ignore[attr-defined]
     return error
@@ -212,7 +212,7 @@ def is_ready(url: str) -> bool:
 
 @pytest.fixture(scope="module", params=["ray", "kserve13"])
 def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
-    """The addresses of a server in front of a real Ray, of today and of the old dialect's time."""
+    """The addresses of servers in front of a real Ray, in both dialects."""
     python = TOOLS / request.param / "bin" / "python"
     if not python.exists():
         pytest.skip(f"Ray is not installed; python tests/clients/setup_tools.py {request.param} fetches it")

@@ -1,4 +1,4 @@
-"""R6, D17: `InferenceRESTClient` and `RESTConfig`, against Penstock's own routes and servers that are made up."""
+"""R6, D17: `InferenceRESTClient` and `RESTConfig`, against Penstock's routes and fake servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R9, D18: `Storage.download` of paths, web servers and git."""
+"""R9, D18: `Storage.download` of paths, HTTP servers and git."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Reply = tuple[int, dict[str, str], bytes]
 
 
 class Web:
-    """Answers each path as it is told, and remembers the headers of requests."""
+    """A server with a response per path that records request headers."""
 
     def __init__(self) -> None:
         self.replies: dict[str, Reply] = {}
@@ -242,7 +242,7 @@ Git = Callable[..., str]
 
 @pytest.fixture
 def git(tmp_path: Path) -> Git:
-    """Runs git in a repository that has one commit."""
+    """Runs git in a repository with one commit."""
     place = tmp_path / "origin"
     place.mkdir()
 
@@ -259,7 +259,7 @@ def git(tmp_path: Path) -> Git:
 
 
 def instead(prefix: str, other: str) -> None:
-    """Has git ask another address for those that begin so."""
+    """Redirects git to another address by prefix."""
     os.environ |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{other}.insteadOf", "GIT_CONFIG_VALUE_0": prefix}
 
 

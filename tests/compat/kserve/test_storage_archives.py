@@ -1,4 +1,4 @@
-"""R9: archives of which nothing is trusted."""
+"""R9: untrusted archives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entry = tuple[str, bytes | None, dict[str, object]]
 
 
 def tar(*entries: Entry) -> bytes:
-    """An archive of entries: name, content, and fields of `TarInfo`."""
+    """Returns an archive of entries: name, content, and fields of `TarInfo`."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz") as archive:
         for name, content, fields in entries:

@@ -1,4 +1,4 @@
-"""R9: archives that are small, and ask for much: memory for headers, names, folders, dictionaries."""
+"""R9: small archives that demand much memory: for headers, names, folders, dictionaries."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ HEADERS = "the headers of one entry of the archive have more than the 1048576 by
 
 @pytest.fixture
 def traced() -> Iterator[None]:
-    """Fails a test in which a download takes much memory."""
+    """Fails a test whose download takes much memory."""
     tracemalloc.start()
     yield
     tracemalloc.stop()
 
 
 def block(name: bytes, kind: bytes, size: int) -> bytes:
-    """A header, of whatever kind and size."""
+    """Returns a header of any kind and size."""
     entry = tarfile.TarInfo(name.decode())
     entry.type, entry.size = kind, size
     return entry.tobuf(tarfile.GNU_FORMAT)
@@ -43,7 +43,7 @@ def padded(content: bytes) -> bytes:
 
 
 def record(key: str, value: str) -> bytes:
-    """A line of an extended header."""
+    """Returns a line of an extended header."""
     rest = f" {key}={value}\n"
     length = len(rest)
     while length != len(str(length)) + len(rest):

@@ -1,4 +1,4 @@
-"""R9: hubs, by stand-ins of their packages; and container images, of a registry that is made up."""
+"""R9: hubs, by fakes of their packages; container images, by a fake registry."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RepositoryNotFoundError(Exception):
 
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
-    """What was asked of both hubs."""
+    """The requests to both hubs."""
     asked: list[dict[str, Any]] = []
 
     def snapshot_download(**arguments: Any) -> None:
@@ -114,7 +114,7 @@ def test_r9_a_hubs_package_is_named(
 
 
 class Registry:
-    """A registry of container images, which demands what it is told."""
+    """A fake image registry with configurable authentication."""
 
     def __init__(self) -> None:
         self.blobs: dict[str, tuple[str, bytes]] = {}
@@ -148,7 +148,7 @@ class Registry:
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     def put(self, kind: str, body: bytes, name: str | None = None) -> dict[str, Any]:
-        """Adds a blob or a manifest, perhaps under a tag; what a manifest says of it."""
+        """Adds a blob or a manifest, optionally under a tag; returns its descriptor."""
         digest = f"sha256:{hashlib.sha256(body).hexdigest()}"
         self.blobs[digest] = self.blobs[name or digest] = (kind, body)
         return {"mediaType": kind, "digest": digest, "size": len(body)}

@@ -1,4 +1,4 @@
-"""R9: object stores by fsspec: S3 as moto has it, WebHDFS as documented, others by what they are asked."""
+"""R9: object stores by fsspec: S3 by moto, WebHDFS by a fake, others by the arguments of fsspec."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def s3() -> Iterator[str]:
 
 @pytest.fixture
 def bucket(s3: str) -> Any:
-    """A client of a bucket with some models in it."""
+    """A bucket with some models."""
     import boto3
 
     os.environ |= {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}
@@ -117,7 +117,7 @@ def test_r9_s3_nobody_answers(tmp_path: Path) -> None:
 
 
 class NameNode(BaseHTTPRequestHandler):
-    """As much of WebHDFS as a download asks for, in the words of its documentation."""
+    """A fake of WebHDFS, as far as downloads need it."""
 
     tree: dict[str, bytes]
     asked: list[tuple[str, str | None]]

@@ -1,4 +1,4 @@
-"""Asks a server over HTTP and gRPC, as no client library would get in the way of; cases are data."""
+"""HTTP and gRPC requests as data, sent without a client library that would change them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HIDDEN = ("x-accel-buffering",)
 
 @dataclass(frozen=True)
 class Ask:
-    """A request over HTTP."""
+    """An HTTP request."""
 
     case: str
     path: str
@@ -36,7 +36,7 @@ class Ask:
 
 @dataclass(frozen=True)
 class Call:
-    """A call over gRPC."""
+    """A gRPC call."""
 
     case: str
     method: str
@@ -46,12 +46,12 @@ class Call:
 
 
 def ask_all(port: int, asks: Iterable[Ask]) -> dict[str, Any]:
-    """What came of each, on one connection for as long as the server keeps it."""
+    """Returns the results of all requests, on one connection as long as the server keeps it open."""
     return {one.case: answered(port, one) for one in asks}
 
 
 def answered(port: int, one: Ask) -> Any:
-    """Status, headers that matter, and body."""
+    """Returns status, compared headers and body."""
     method = one.method or ("GET" if one.body is None else "POST")
     body = one.body if one.body is None or isinstance(one.body, bytes) else _text(one.body).encode()
     headers = {} if one.bare or one.body is None else {"content-type": "application/json"}
@@ -77,7 +77,7 @@ def _text(body: Any) -> str:
 
 
 def _plain(content: bytes, headers: Mapping[str, str]) -> Any:
-    """A body as JSON; a binary one in two parts."""
+    """Returns a body as JSON; a binary one in two parts."""
     if length := headers.get("inference-header-content-length"):
         return [json.loads(content[: int(length)]), base64.b64encode(content[int(length) :]).decode()]
     if headers.get("content-type", "").startswith("text/event-stream"):
@@ -90,19 +90,19 @@ def _plain(content: bytes, headers: Mapping[str, str]) -> Any:
 
 
 def _keys(content: bytes) -> Any:
-    """The order of the outer keys."""
+    """Returns the order of the top-level keys."""
     found = json.loads(content)
     return list(found) if isinstance(found, dict) else None
 
 
 def call_all(port: int, calls: Iterable[Call]) -> dict[str, Any]:
-    """What came of each."""
+    """Returns the results of all requests, on one connection as long as the server keeps it open."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         return {one.case: called(channel, one) for one in calls}
 
 
 def called(channel: grpc.Channel, one: Call) -> Any:
-    """The answer as protobuf's JSON, or the code and the details."""
+    """Returns the response as protobuf's JSON, or code and details."""
     asked, told = _messages(one.method)
     method = channel.unary_unary(
         f"/inference.GRPCInferenceService/{one.method}",
@@ -119,7 +119,7 @@ def called(channel: grpc.Channel, one: Call) -> Any:
 
 
 def _messages(method: str) -> tuple[Any, Any]:
-    """The class of the question, and what reads the answer. The package's repository calls are another product's."""
+    """Returns request class and response parser; the repository calls of tritonclient differ."""
     if method.startswith("Repository"):
         # A message whose first field is a name, as that of the questions is.
         return messages.ModelReadyRequest, bytes

@@ -1,4 +1,4 @@
-"""What is asked of server.py over gRPC."""
+"""gRPC calls of server.py."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CONTENTS = {
 
 
 def coded(data: bytes) -> str:
-    """Bytes as protobuf's JSON has them."""
+    """Returns bytes as in protobuf's JSON."""
     return base64.b64encode(data).decode()
 
 
 def typed(data: Any, datatype: str = "FP32", shape: Any = None, name: str = "x", **more: Any) -> dict[str, Any]:
-    """A tensor of numbers in the message."""
+    """Returns a tensor with typed contents."""
     if datatype == "BYTES":
         data = [coded(one.encode()) for one in data]
     contents = {CONTENTS.get(datatype, "fp32_contents"): data}
@@ -36,7 +36,7 @@ def typed(data: Any, datatype: str = "FP32", shape: Any = None, name: str = "x",
 
 
 def infer(case: str, model: str, *inputs: Any, raw: tuple[bytes, ...] = (), **more: Any) -> Call:
-    """A `ModelInfer`."""
+    """Returns a `ModelInfer` call."""
     request = {"model_name": model, "id": "g", "inputs": list(inputs), **more}
     if raw:
         request["raw_input_contents"] = [coded(one) for one in raw]
@@ -44,7 +44,7 @@ def infer(case: str, model: str, *inputs: Any, raw: tuple[bytes, ...] = (), **mo
 
 
 def cases(new: bool) -> list[Call]:
-    """All of them, in the order in which they are asked."""
+    """Returns all calls in their order."""
     return [*_questions(), *_tensors(), *_answers(new), *_wrong(), *_repository()]
 
 

@@ -1,4 +1,4 @@
-"""What is asked of server.py over HTTP."""
+"""HTTP requests of server.py."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def tensor(data: Any, datatype: str = "FP32", shape: Any = None, name: str = "x"
 
 
 def text(of: str) -> dict[str, Any]:
-    """A request for a mode."""
+    """Returns the request of a mode."""
     return {"id": "m", "inputs": [tensor([of], "BYTES")]}
 
 
 def cases(new: bool) -> list[Ask]:
-    """All of them, in the order in which they are asked."""
+    """Returns all requests in their order."""
     return [*_routes(), *_v1(), *_answers(new), *_v2(), *_binary(new), *events(), *_openai(new), *_repository()]
 
 
@@ -200,7 +200,7 @@ def _raw(datatype: str, shape: list[int], size: int, name: str = "x") -> dict[st
 
 
 def binary(case: str, model: str, head: Any, raw: bytes) -> Ask:
-    """A request whose tensors follow its JSON."""
+    """Returns a request with binary tensors."""
     text = json.dumps(head).encode()
     headers = {"content-type": "application/octet-stream", "inference-header-content-length": str(len(text))}
     return Ask(case, INFER.format(model), text + raw, headers)

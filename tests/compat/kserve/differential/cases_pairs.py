@@ -1,4 +1,4 @@
-"""What is asked of transformer.py, whose predictor is a server.py."""
+"""Requests of transformer.py, whose predictor is a server.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PROTOCOLS = ("v1", "v2", "grpc-v2")
 
 
 def cases(protocol: str) -> list[Ask]:
-    """By HTTP, for a predictor of that protocol."""
+    """Returns the HTTP requests, by the predictor's protocol."""
     return list(_v1(protocol) if protocol == "v1" else _v2(protocol))
 
 
@@ -39,7 +39,7 @@ def _v2(of: str) -> Iterator[Ask]:
 
 
 def calls(protocol: str) -> list[Call]:
-    """By gRPC."""
+    """Returns the gRPC calls."""
     if protocol == "v1":
         return []
     return [

@@ -1,4 +1,4 @@
-"""Where Penstock may differ from the real KServe: the cases, and why. What is not here must be equal."""
+"""Allowed deviations of Penstock from KServe, with reasons. Everything else must be equal."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from differential import Deviation
 
 
 def table(what: str, dialect: str) -> list[Deviation]:
-    """The rows for one of the suite's parts in one dialect."""
+    """Returns the rows of a part of the suite in a dialect."""
     return [*_BOTH.get(what, []), *_ONE.get((what, dialect), [])]
 
 

@@ -1,4 +1,4 @@
-"""The sides that run the same scripts: the real KServe of either dialect, and Penstock in its place in that dialect."""
+"""The two sides that run the same scripts: KServe of a dialect's version, and Penstock in that dialect."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ def _environment(dialect: str) -> dict[str, str]:
 
 
 def penstock(dialect: str) -> Side:
-    """Penstock, in the place of what the scripts import."""
+    """Returns Penstock's side, under the shim."""
     known = {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
     command = [sys.executable, "-m", "penstock", "shim", "kserve", "--", sys.executable]
     return Side(command, {**known, **_environment(dialect)})
 
 
 def real(dialect: str) -> Side:
-    """The real product."""
+    """Returns KServe's side."""
     return Side([str(_python(dialect))], _environment(dialect))
 
 
 def why_not_real(dialect: str) -> str | None:
-    """Why the real product cannot run here; `None` if it can."""
+    """Returns why KServe cannot run here; None if it can."""
     if _python(dialect).exists():
         return None
     return f"KServe {dialect} is not installed; python tests/clients/setup_tools.py {HOMES[dialect]} fetches it"

@@ -1,4 +1,4 @@
-"""Brings what two sides observed to what shall be equal: ports, addresses, fresh ids and times are not."""
+"""Normalizes observations: removes ports, addresses, new ids and times."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _UNSAID = {"model_version": (None, "1", ""), "parameters": (None, {})}
 
 
 def normal(value: Any) -> Any:
-    """An observation without what differs from run to run."""
+    """Returns an observation without values that differ from run to run."""
     if isinstance(value, str):
         for pattern, name in _FRESH:
             value = re.sub(pattern, name, value)
@@ -41,7 +41,7 @@ def normal(value: Any) -> Any:
 
 
 def _answer(value: dict[str, Any]) -> dict[str, Any]:
-    """A V2 answer without what says nothing."""
+    """Returns a V2 response without empty fields."""
 
     def said(of: dict[str, Any]) -> dict[str, Any]:
         return {name: one for name, one in of.items() if one not in _UNSAID.get(name, ())}
@@ -50,12 +50,12 @@ def _answer(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:
-    """Headers without a type that says nothing: KServe leaves out that of texts and bytes."""
+    """Returns headers without a content type that KServe omits: that of text and bytes."""
     kind = headers.get("content-type", "").partition(";")[0]
     shown = {name: one for name, one in headers.items() if name != "content-type"}
     return shown if kind in ("", "text/plain", "application/octet-stream") else {**shown, "content-type": kind}
 
 
 def _link(name: str, value: Any) -> bool:
-    """Whether this is a link into the documentation of a library."""
+    """Returns whether a value is a link into a library's documentation."""
     return name == "url" and isinstance(value, str) and "pydantic" in value

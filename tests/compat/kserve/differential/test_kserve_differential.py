@@ -1,7 +1,6 @@
-"""The same scripts under the real KServe of either dialect and under `penstock shim kserve`: what is seen is the same.
+"""The same scripts under the real KServe of either dialect and under `penstock shim kserve`: the results are equal.
 
-Where it is not, kserve_deviations.py says so, row by row; a row that allows nothing any more fails too. Both sides run
-here: nothing of what the real one does is written down.
+Deviations are listed in kserve_deviations.py.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ Seen = tuple["Future[Observed]", "Future[Observed]"]
 
 @dataclass
 class Runs:
-    """All that the two sides show, begun at once: the real servers are slow to start."""
+    """Observations of both sides, started together: KServe's servers start slowly."""
 
     dialect: str
     seen: dict[str, Seen]
@@ -42,20 +41,20 @@ class Runs:
 
 
 def served(side: Side, new: bool) -> Observed:
-    """What server.py answers."""
+    """Results of server.py."""
     with side.serving(SCRIPTS / "server.py") as said:
         at = json.loads(said)
         return {**ask_all(at["http"], cases_http.cases(new)), **call_all(at["grpc"], cases_grpc.cases(new))}
 
 
 def merged(side: Side) -> Observed:
-    """What it answers to events, where attributes are to be kept."""
+    """Results for events with CE_MERGE."""
     with side.serving(SCRIPTS / "server.py", CE_MERGE="true", CE_TYPE="own.type", CE_SOURCE="own/source") as said:
         return ask_all(json.loads(said)["http"], cases_http.events())
 
 
 def paired(side: Side, predictor: Side) -> Observed:
-    """What transformers answer in front of a predictor, by each of its protocols."""
+    """Results of transformers, by the predictor's protocol."""
     seen: Observed = {}
     with predictor.serving(SCRIPTS / "server.py") as said:
         at = json.loads(said)

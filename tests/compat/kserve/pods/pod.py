@@ -1,4 +1,4 @@
-"""What a pod's container runs: a predictor, or a transformer where there is a predictor's host among the flags."""
+"""The container of a pod: a predictor, or a transformer if the flags have a predictor's host."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ FOLDER = Path(os.environ["POD_FOLDER"])
 
 
 class Predictor(Model):
-    """Adds up rows. Asked to hold, it answers when there is a file that lets it."""
+    """Adds up rows; a held request waits for a file."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """The sum of each row."""
+        """Returns the sum of each row."""
         if payload.get("hold"):
             (FOLDER / f"entered-{payload['hold']}").touch()
             while not (FOLDER / "go").exists():
@@ -27,22 +27,22 @@ class Predictor(Model):
 
 
 class Transformer(Model):
-    """Asks the predictor for ten times as much."""
+    """Multiplies rows by ten for the predictor."""
 
     async def preprocess(self, payload: Any, headers: Any = None) -> Any:
-        """Each row, ten times."""
+        """Multiplies each row by ten."""
         return {**payload, "instances": [[10 * number for number in row] for row in payload["instances"]]}
 
     async def postprocess(self, result: Any, headers: Any = None) -> Any:
-        """Says who passed it on."""
+        """Adds the transformer's name."""
         return {**result, "through": os.getpid()}
 
 
 class Repository(ModelRepository):
-    """Makes predictors of any name."""
+    """Creates predictors of any name."""
 
     def load(self, name: str) -> bool:
-        """One more."""
+        """Adds a predictor."""
         model = Predictor(name)
         model.load()
         self.update(model)

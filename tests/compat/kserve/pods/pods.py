@@ -1,4 +1,4 @@
-"""Containers of an InferenceService: the flags, environment and probes of its pods, without a cluster."""
+"""Containers of an InferenceService, with the flags, environment and probes of its pods."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ STARTS = 60.0
 
 @dataclass
 class Pod:
-    """One that runs."""
+    """A running container."""
 
     process: subprocess.Popen[bytes]
     http: int
@@ -58,7 +58,7 @@ class Pod:
             connection.close()
 
     def probed(self) -> dict[str, int]:
-        """What each probe sees; 0 where nobody answers."""
+        """Returns the status of each probe; 0 without a response."""
         seen = {}
         for path in PROBES:
             try:
@@ -68,12 +68,12 @@ class Pod:
         return seen
 
     def listens(self) -> bool:
-        """A TCP probe."""
+        """Performs a TCP probe."""
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.http)) == 0
 
     def terminate(self) -> None:
-        """As kubelet does it."""
+        """Terminates as kubelet does."""
         self.process.send_signal(signal.SIGTERM)
 
     def exit_status(self) -> int:
@@ -82,7 +82,7 @@ class Pod:
 
 @contextmanager
 def pod(folder: Path, *flags: str, up: bool = True) -> Iterator[Pod]:
-    """A container with a pod's flags and environment, under the shim; killed at the end if it still runs."""
+    """Runs a container with a pod's flags and environment under the shim; kills it at the end."""
     http, grpc = free_ports(2)
     log = folder / f"log-{http}"
     known = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}

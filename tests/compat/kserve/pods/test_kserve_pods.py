@@ -16,7 +16,7 @@ WORKERS = pytest.mark.parametrize("workers", [1, 2])
 
 
 def entered(folder: Path, count: int) -> bool:
-    """Whether that many requests are being computed."""
+    """Returns whether that many requests are being computed."""
     return len(list(folder.glob("entered-*"))) >= count
 
 
@@ -82,7 +82,7 @@ def test_loading_and_unloading_under_load(workers: int, tmp_path: Path) -> None:
 
 
 def keep_asking(of: Pod, name: str, done: threading.Event) -> list[int]:
-    """The statuses until the event."""
+    """Returns the statuses until the event."""
     seen = []
     while not done.is_set():
         seen.append(of.predict([[1, 2]], name=name)[0])

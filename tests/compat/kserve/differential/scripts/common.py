@@ -1,4 +1,4 @@
-"""What the scripts share: which dialect they speak, and answers that both accept."""
+"""Shared by the scripts: the dialect, and responses for both dialects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NEW = os.environ["PENSTOCK_KSERVE_DIALECT"] == "0.21"
 
 
 def respond(payload: Any, name: str, outputs: list[Any], **more: Any) -> Any:
-    """An answer to a request, in the encoding that it asks for."""
+    """Returns a response in the encoding that the request asks for."""
     from kserve import InferResponse
 
     if NEW:
@@ -31,7 +31,7 @@ def respond(payload: Any, name: str, outputs: list[Any], **more: Any) -> Any:
 
 
 def output(name: str, array: Any, datatype: str, payload: Any) -> Any:
-    """One output; raw where the request was."""
+    """Returns an output; raw if the request is."""
     from kserve import InferOutput
 
     made = InferOutput(name, list(array.shape), datatype)
@@ -40,14 +40,14 @@ def output(name: str, array: Any, datatype: str, payload: Any) -> Any:
 
 
 def numpy_of(payload: Any) -> Any:
-    """The first rows of a request of either protocol."""
+    """Returns the first rows of a request of either protocol."""
     if isinstance(payload, dict):
         return np.array(payload["instances"])
     return payload.inputs[0].as_numpy()
 
 
 def tell_when_up(http: int, **more: int) -> None:
-    """Says where the server is once it answers, and ends it with the end of its input; on a thread."""
+    """Prints the server's address once it responds, and stops it at the end of standard input."""
 
     def watch() -> None:
         while not up(f"http://127.0.0.1:{http}/v2/health/ready"):
@@ -61,7 +61,7 @@ def tell_when_up(http: int, **more: int) -> None:
 
 
 def up(url: str) -> bool:
-    """Whether what is there says yes."""
+    """Returns whether the server is up."""
     try:
         with urllib.request.urlopen(url, timeout=5):
             return True

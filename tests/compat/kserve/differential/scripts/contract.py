@@ -1,4 +1,4 @@
-"""What handlers may give and raise, by the name that a request asks with."""
+"""Results and exceptions of handlers, by the request's mode."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from kserve.errors import InferenceError, InvalidInput, ModelMissingError, Model
 
 
 class Odd(Exception):
-    """An exception of the user's own."""
+    """An exception that KServe does not know."""
 
 
 def give(value: Any) -> Any:
-    """Gives this whatever is asked."""
+    """Returns a handler with a constant result."""
     return lambda payload, name: value
 
 
 def response(payload: Any, name: str) -> Any:
-    """The class, for any protocol."""
+    """Returns a response object."""
     return InferResponse("an-id", name, [InferOutput("y", [2], "FP32", [1.0, 2.5])])
 
 
 async def pieces() -> Any:
-    """Of a stream, bytes and texts."""
+    """Yields bytes and text."""
     yield b"one,"
     yield "two"
 

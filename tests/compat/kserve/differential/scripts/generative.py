@@ -1,4 +1,4 @@
-"""A model of OpenAI's routes. Of the older dialect only: in the newer one the real product wants vLLM for them."""
+"""A model with OpenAI's routes, for dialect 0.13 only: KServe 0.21 needs vLLM for them."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from kserve.protocol.rest.openai.types import Completion, CompletionChoice, Comp
 
 
 class Parrot(OpenAIChatAdapterModel):
-    """Says what it is told, word by word."""
+    """Repeats the prompt word by word."""
 
     async def create_completion(self, request: Any) -> Any:
-        """Whole, or in pieces."""
+        """Returns the completion or a stream."""
         asked = request.params
         if asked.prompt == "fail":
             raise ValueError("the parrot is tired")
@@ -24,12 +24,12 @@ class Parrot(OpenAIChatAdapterModel):
         return self.told(asked.model, " ".join(words), "stop", len(words))
 
     async def pieces(self, model: str, words: list[str]) -> Any:
-        """A completion for each word."""
+        """Yields a completion per word."""
         for place, word in enumerate(words):
             yield self.told(model, word, "stop" if place == len(words) - 1 else None, 1)
 
     def told(self, model: str, text: str, reason: str | None, count: int) -> Any:
-        """One completion."""
+        """Returns a completion."""
         return Completion.model_construct(
             id="cmpl-1",
             choices=[CompletionChoice.model_construct(index=0, text=text, finish_reason=reason, logprobs=None)],
@@ -40,5 +40,5 @@ class Parrot(OpenAIChatAdapterModel):
         )
 
     def apply_chat_template(self, messages: Any) -> Any:
-        """The last one."""
+        """Uses the last message."""
         return ChatPrompt(prompt=" ".join(str(one.content) for one in messages))

@@ -26,7 +26,7 @@ F = np.float32
 
 
 def run(call: Any) -> Any:
-    """What a call gives, awaited if need be."""
+    """Returns a call's result, awaited if necessary."""
 
     async def wait() -> Any:
         return plain(await call)
@@ -35,7 +35,7 @@ def run(call: Any) -> Any:
 
 
 def local_codec() -> None:
-    """Datatypes, texts and parameters."""
+    """Records datatypes, truth values and parameters."""
     for name in ("BOOL", "INT8", "INT64", "UINT16", "FP16", "FP32", "FP64", "BYTES", "BF16", "fp32", "nope"):
         show(f"to_np_dtype {name}", lambda: str(np.dtype(found)) if (found := to_np_dtype(name)) else None)
     for kind in ("bool", "int8", "uint64", "float16", "float32", "float64", "object", "S3", "complex64"):
@@ -61,7 +61,7 @@ def local_codec() -> None:
 
 
 def local_helped() -> None:
-    """get_predict_input and get_predict_response."""
+    """Records get_predict_input and get_predict_response."""
 
     def frame(of: Any) -> Any:
         return {"frame": of.to_dict("list")} if isinstance(of, pd.DataFrame) else plain(of)
@@ -101,7 +101,7 @@ def local_helped() -> None:
 
 
 def shown(response: Any) -> Any:
-    """A response's outputs."""
+    """Returns a response's outputs."""
     return [
         response.id,
         response.model_name,
@@ -110,7 +110,7 @@ def shown(response: Any) -> Any:
 
 
 def local_errors() -> None:
-    """What the errors say and are."""
+    """Records texts and bases of the errors."""
     given: dict[str, tuple[Any, ...]] = {
         "InferenceError": ("why",),
         "InvalidInput": ("why",),
@@ -140,7 +140,7 @@ def local_errors() -> None:
 
 
 class Recording(Model):
-    """Notes its stages."""
+    """Records its stages."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -168,7 +168,7 @@ class Recording(Model):
 
 
 def local_models() -> None:
-    """Calling models, and what they are by default."""
+    """Records calls and defaults of models."""
 
     def called(body: Any, *rest: Any, **named: Any) -> Any:
         model = Recording("m")
@@ -209,7 +209,7 @@ def local_models() -> None:
 
 
 def local_repository() -> None:
-    """The repository."""
+    """Records the repository."""
     repository = ModelRepository()
     show("repository", lambda: [repository.get_models(), repository.get_model("m")])
     model = Recording("m")
@@ -224,7 +224,7 @@ def local_repository() -> None:
 
 
 def local_server() -> None:
-    """A server that is not started."""
+    """Records a server that is not started."""
     server = ModelServer(http_port=1)
     names = ("http_port", "grpc_port", "workers", "max_threads", "enable_grpc", "enable_docs_url", "access_log_format")
     show("server", lambda: [getattr(server, name) for name in names])

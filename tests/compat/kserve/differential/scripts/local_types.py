@@ -1,4 +1,4 @@
-"""The tensors' classes without a server: what they hold, convert and refuse."""
+"""Tensor classes without a server: values, conversions and errors."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def dtype(name: str) -> Any:
 
 
 def fields(tensor: Any) -> Any:
-    """All of a tensor that can be looked at."""
+    """Returns all attributes of a tensor."""
     parameters = tensor.parameters
     return {
         "name": tensor.name,
@@ -46,14 +46,14 @@ def fields(tensor: Any) -> Any:
 
 
 def filled(kind: Any, array: Any, datatype: str, binary: bool = True) -> Any:
-    """A tensor that was set from an array."""
+    """Returns a tensor that was set from an array."""
     tensor = kind("x", list(array.shape), datatype)
     tensor.set_data_from_numpy(array, binary_data=binary)
     return tensor
 
 
 def rest(value: Any) -> Any:
-    """`to_rest` of either dialect; the raw parts apart."""
+    """Returns `to_rest` of either dialect, with the raw parts apart."""
     made = value.to_rest()
     if not NEW:
         return plain(made)
@@ -64,7 +64,7 @@ def rest(value: Any) -> Any:
 
 
 def message(value: Any) -> Any:
-    """`to_grpc`, as the fields of its message."""
+    """Returns the fields of the message of `to_grpc`."""
     made = value.to_grpc()
     tensors = made.inputs if isinstance(made, pb.ModelInferRequest) else made.outputs
     raw = made.raw_input_contents if isinstance(made, pb.ModelInferRequest) else made.raw_output_contents
@@ -86,7 +86,7 @@ def message(value: Any) -> Any:
 
 
 def local_tensor(kind: Any) -> None:
-    """A tensor by itself."""
+    """Records a tensor."""
     of = kind.__name__
     for name, data in TYPES.items():
         array = np.array([one.encode() for one in data] if name == "BYTES" else data, dtype(name))
@@ -118,17 +118,17 @@ def local_tensor(kind: Any) -> None:
 
 
 def request(*inputs: Any, **more: Any) -> Any:
-    """A request with an id."""
+    """Returns a request with an id."""
     return InferRequest("m", list(inputs), more.pop("request_id", "an-id"), **more)
 
 
 def response(*outputs: Any, **more: Any) -> Any:
-    """A response with an id."""
+    """Returns a response with an id."""
     return InferResponse("an-id", "m", list(outputs), **more)
 
 
 def local_requests() -> None:
-    """Requests and responses."""
+    """Records requests and responses."""
     for kind, of, tensor in ((request, "request", InferInput), (response, "response", InferOutput)):
         for name, data in TYPES.items():
             show(f"{of} {name} to_rest", lambda: rest(kind(tensor("x", [2], name, list(data)))))
@@ -183,7 +183,7 @@ def local_requests() -> None:
 
 
 def local_messages() -> None:
-    """From messages, and back."""
+    """Records conversions from and to messages."""
     typed = pb.ModelInferRequest(model_name="m", id="i")
     typed.inputs.add(name="x", datatype="INT32", shape=[2]).contents.int_contents.extend([1, 2])
     typed.parameters["flag"].bool_param = True
@@ -213,7 +213,7 @@ def local_messages() -> None:
 
 
 def local_newer() -> None:
-    """What the newer dialect has more."""
+    """Records additions of dialect 0.21."""
     import json
 
     from kserve.protocol.infer_type import RequestedOutput

@@ -1,4 +1,4 @@
-"""The models that server.py serves: each shows one thing of the interface."""
+"""Models of server.py, one per feature."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from kserve.utils.utils import get_predict_input, get_predict_response
 
 
 class Double(Model):
-    """Twice the first input, by either protocol."""
+    """Doubles the first input, in either protocol."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """Twice as much."""
+        """Doubles."""
         twice = numpy_of(payload) * 2
         if isinstance(payload, dict):
             return {"predictions": twice.tolist()}
@@ -24,19 +24,19 @@ class Double(Model):
 
 
 class Later(Double):
-    """The same as a coroutine."""
+    """The async variant."""
 
     async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
-        """Twice as much, in a while."""
+        """Doubles after a while."""
         await asyncio.sleep(0.001)
         return super().predict(payload, headers)
 
 
 class Echo(Model):
-    """Every tensor back as it is, and what the request was."""
+    """Returns every tensor, and attributes of the request."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """The inputs as outputs."""
+        """Returns the inputs as outputs."""
         return respond(
             payload,
             self.name,
@@ -46,10 +46,10 @@ class Echo(Model):
 
 
 class Lists(Model):
-    """Outputs made of lists, not of arrays."""
+    """Returns outputs of lists."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """Numbers and texts."""
+        """Returns numbers and text."""
         from kserve import InferOutput
 
         outputs = [
@@ -61,15 +61,15 @@ class Lists(Model):
 
 
 class Seen(Model):
-    """What a handler is given, as texts."""
+    """Returns the handler's arguments as text."""
 
     def preprocess(self, payload: Any, headers: Any = None) -> Any:
-        """Nothing but a look."""
+        """Records the arguments."""
         self.before = type(payload).__name__
         return payload
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """What it is."""
+        """Returns the arguments."""
         told = {
             "payload": type(payload).__name__,
             "before": self.before,
@@ -90,10 +90,10 @@ class Seen(Model):
 
 
 class Data(Model):
-    """What the data of each input are, as texts."""
+    """Returns the data of each input as text."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """As Python writes them."""
+        """Returns the data's `repr`."""
         texts = np.array([repr(one.data).encode() for one in payload.inputs], object)
         return respond(payload, self.name, [output("data", texts, "BYTES", payload)])
 
@@ -102,7 +102,7 @@ SHOWN = ("content-type", "x-request-id", "x-own", "authorization", "ce-id", "ce-
 
 
 class Stages(Model):
-    """Preprocess, predict and postprocess, each leaving a mark."""
+    """Overrides all stages, each of which leaves a mark."""
 
     async def preprocess(self, payload: Any, headers: Any = None) -> Any:
         """The first."""
@@ -117,36 +117,36 @@ class Stages(Model):
         return {"predictions": [*result, "post"]}
 
     async def explain(self, payload: Any, headers: Any = None) -> Any:
-        """In the second's place."""
+        """Runs instead of `predict`."""
         return [*payload["instances"], "explain"]
 
 
 class Contract(Model):
-    """Gives what the request's mode names."""
+    """Returns the result that the request's mode names."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """By the first instance, or by the first input."""
+        """Reads the mode from the first instance or input."""
         return ANSWERS[mode(payload)](payload, self.name)
 
 
 class Fails(Model):
-    """Raises what the request's mode names."""
+    """Raises the exception that the request's mode names."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """Always in vain."""
+        """Raises."""
         raise FAILURES[mode(payload)]()
 
 
 class FailsLater(Fails):
-    """The same as a coroutine."""
+    """The async variant."""
 
     async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
-        """Always in vain."""
+        """Raises."""
         raise FAILURES[mode(payload)]()
 
 
 def mode(payload: Any) -> str:
-    """What a request asks for."""
+    """Returns a request's mode."""
     if isinstance(payload, dict):
         return str(payload["instances"][0])
     found = payload.inputs[0].as_numpy().ravel()[0]
@@ -154,7 +154,7 @@ def mode(payload: Any) -> str:
 
 
 class Described(Double):
-    """Says what it takes."""
+    """Declares inputs and outputs."""
 
     def get_input_types(self) -> Any:
         """One."""
@@ -166,19 +166,19 @@ class Described(Double):
 
 
 class Helped(Model):
-    """By the helpers of `kserve.utils.utils`."""
+    """Uses the helpers of `kserve.utils.utils`."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """As a scikit-learn runtime does it."""
+        """Computes as KServe's scikit-learn runtime does."""
         given = get_predict_input(payload)
         return get_predict_response(payload, np.asarray(given) * 2, self.name)
 
 
 class Stream(Model):
-    """Pieces."""
+    """Streams."""
 
     async def predict(self, payload: Any, headers: Any = None) -> Any:
-        """Three of them."""
+        """Yields three chunks."""
 
         async def pieces() -> Any:
             for number in range(3):
@@ -189,15 +189,15 @@ class Stream(Model):
 
 
 class Explains(Double):
-    """Explains, too."""
+    """Also explains."""
 
     def explain(self, payload: Any, headers: Any = None) -> Any:
-        """Shows what it was given."""
+        """Returns the arguments."""
         return {"explanations": payload}
 
 
 def with_headers() -> Any:
-    """A model that sets headers of its answer: of the newer dialect only."""
+    """Returns a model that sets response headers, for dialect 0.21."""
 
     class Headers(Model):
         def __init__(self, name: str) -> None:
@@ -215,7 +215,7 @@ def with_headers() -> Any:
 
 
 def MODELS() -> list[Model]:
-    """All of them."""
+    """All models."""
     made = [
         Double("double"),
         Later("later"),

@@ -1,4 +1,4 @@
-"""Serves the models of models.py, and a repository that makes more of them; says where."""
+"""Serves models.py and a repository that creates more models; prints the address."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from models import MODELS, Double
 
 
 class Repository(ModelRepository):
-    """Makes models of any name but some."""
+    """Creates models of any name, except some."""
 
     async def load(self, name: str) -> bool:
-        """Makes one, or fails to."""
+        """Creates a model, or fails."""
         if name == "broken":
             raise RuntimeError("there are no weights")
         if name == "absent":
@@ -25,18 +25,18 @@ class Repository(ModelRepository):
 
 
 class Lasting(Double):
-    """Says when it is stopped."""
+    """Records its stop."""
 
     def stop(self) -> None:
-        """Is what `unload` calls."""
+        """Records the stop."""
         STOPPED.append(self.name)
 
 
 class Stopped(Model):
-    """Shows what was stopped."""
+    """Returns the stopped models."""
 
     def predict(self, payload: object, headers: object = None) -> object:
-        """The names."""
+        """Returns the names."""
         return {"predictions": STOPPED}
 
 

@@ -1,4 +1,4 @@
-"""A transformer in front of a predictor, with a pod's flags; says where it is. It serves one model of each name."""
+"""A transformer in front of a predictor, with a pod's flags and one model per name; prints its address."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ args, _ = parser.parse_known_args()
 
 
 class Transformer(Model):
-    """Doubles what goes in, and marks what comes out."""
+    """Doubles requests and marks responses."""
 
     async def preprocess(self, payload: Any, headers: Any = None) -> Any:
-        """A request of the predictor's protocol."""
+        """Returns a request of the predictor's protocol."""
         if self.name != "double" or args.predictor_protocol == "v1":
             return payload
         array = (
@@ -29,7 +29,7 @@ class Transformer(Model):
         return InferRequest(self.name, [made], "of-the-transformer")
 
     def postprocess(self, result: Any, headers: Any = None) -> Any:
-        """The other protocol's answer, where that is asked for."""
+        """Returns the other protocol's response on request."""
         if isinstance(result, dict):
             return {**result, "by": "transformer"}
         if self.name == "double":
@@ -38,7 +38,7 @@ class Transformer(Model):
 
 
 def make(name: str) -> Model:
-    """In the dialect's way."""
+    """Creates a transformer in the dialect's way."""
     if NEW:
         return Transformer(name)
     config = PredictorConfig(
