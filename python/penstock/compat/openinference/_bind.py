@@ -15,13 +15,12 @@ from penstock.compat.openinference._definition.requirements import requirement_l
 from penstock.compat.openinference._settings import Options
 from penstock.compat.openinference._sources.fetch import fetch_code, is_remote_source
 from penstock.errors import StartupError
+from penstock.integrations.files import temporary_folder
 
 __all__ = ["bind", "create_model"]
 
 _FACTORY = "penstock.compat.openinference:create_model"
 _log = logging.getLogger("penstock.openinference")
-_source_folders: list[tempfile.TemporaryDirectory[str]] = []
-"""Temporary folders of downloaded code. They live as long as this process."""
 
 
 def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
@@ -40,8 +39,7 @@ def bind(function: FunctionSpec, options: Options) -> Model[..., Any]:
     logs.RequestFilter()
     root = None
     if is_remote_source(function.source):
-        _source_folders.append(tempfile.TemporaryDirectory(prefix="penstock-source-"))
-        root = fetch_code(function, Path(_source_folders[-1].name)).root
+        root = fetch_code(function, temporary_folder("penstock-source-")).root
     else:
         with tempfile.TemporaryDirectory() as folder:
             # Reports errors of the definition before any process starts.

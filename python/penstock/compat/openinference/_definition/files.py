@@ -11,6 +11,7 @@ from typing import Any
 from penstock.compat.openinference._definition.function_spec import FunctionSpec, parse_definition
 from penstock.compat.openinference._definition.nuclio import is_nuclio, translate_definition
 from penstock.errors import StartupError
+from penstock.integrations.files import read_yaml
 
 __all__ = ["find_definition", "parse_file", "read_function"]
 
@@ -58,27 +59,17 @@ def parse_file(file: Path) -> Mapping[str, Any]:
     Raises:
         StartupError: the file cannot be read, or it is not an object.
     """
-    try:
-        text = file.read_text(encoding="utf-8")
-        found = json.loads(text) if file.suffix.lower() == ".json" else _parse_yaml(text, file)
-    except (OSError, ValueError) as error:
-        raise StartupError(f"{file.name} cannot be read: {error}") from None
+    found = _parse_json(file) if file.suffix.lower() == ".json" else read_yaml(file)
     if not isinstance(found, Mapping):
         raise StartupError(f"{file.name} is not an object with kind and spec")
     return found
 
 
-def _parse_yaml(text: str, file: Path) -> Any:
+def _parse_json(file: Path) -> Any:
     try:
-        import yaml
-    except ImportError:
-        raise StartupError(
-            f"{file.name} is YAML, which needs PyYAML: pip install 'penstock[yaml]', or write JSON"
-        ) from None
-    try:
-        return yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        raise StartupError(f"{file.name} is not YAML: {error}") from None
+        return json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StartupError(f"{file.name} cannot be read: {error}") from None
 
 
 def _has_definition(file: Path) -> bool:
