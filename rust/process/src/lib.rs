@@ -6,8 +6,8 @@
 //!   (`supervisor`);
 //! - the process's: a [`Worker`] receives batches and responds to them.
 //!
-//! A process may also connect by itself, to a [`Listener`], and attach models over a [`ControlChannel`]. Its threads are
-//! workers then, and the server never starts such a process again.
+//! A process may also connect by itself, to a [`Listener`], and attach models over a [`ControlChannel`]. Its threads
+//! are workers then, and the server never starts such a process again.
 //!
 //! The two ends exchange fixed-size frames (`transport`). Payloads are in shared memory, as `codec` describes them. No
 //! byte that a process writes is trusted.

@@ -1,10 +1,9 @@
-//! The one door to the interpreter. Nothing else in this crate attaches or detaches a thread.
+//! Access to the interpreter. No other file of this crate attaches or detaches a thread.
 
 use pyo3::{Python, marker::Ungil};
 use std::time::{Duration, Instant};
 
-/// Runs `work` with the interpreter, on a thread that has none. Only instance threads call it, and the watch of an
-/// event loop that is blocked.
+/// Runs `work` with the interpreter, on a thread without it: an instance's, or the detector of a blocked event loop.
 pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     Python::attach(work)
 }
@@ -14,7 +13,7 @@ pub(crate) fn detached<T: Ungil + Send>(py: Python<'_>, work: impl FnOnce() -> T
     py.detach(work)
 }
 
-/// As [`detached`], and tells how long it took to get the interpreter back.
+/// Runs `work` without the interpreter. Returns also the time that it took to attach again.
 pub(crate) fn detached_timed<T: Ungil + Send>(
     py: Python<'_>,
     work: impl FnOnce() -> T + Ungil + Send,

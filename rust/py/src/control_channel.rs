@@ -1,4 +1,4 @@
-//! `_core.Listener`, `_core.ControlChannel` and `_core.InstanceChannel`: how another process comes with models, and what is said.
+//! `_core.Listener`, `_core.ControlChannel` and `_core.InstanceChannel`: connections of processes that attach models.
 
 use crate::{attach::detached, convert::parameters::duration};
 use penstock_process::ControlEvent;
@@ -10,17 +10,17 @@ use std::{
     time::Duration,
 };
 
-/// Where processes come that attach models.
+/// Listener for processes that attach models.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Listener(penstock_process::Listener);
 
-/// What a server and a process that attaches models say to each other.
+/// Control channel between a server and a process that attaches models.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct ControlChannel(Arc<penstock_process::ControlChannel>);
 
-/// The socket of an instance. Given away, it is empty.
+/// Socket of an instance. It is empty after it was sent.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct InstanceChannel(Mutex<Option<penstock_process::InstanceChannel>>);
@@ -88,7 +88,7 @@ impl ControlChannel {
 }
 
 impl ControlChannel {
-    /// The line itself, for a thread without the interpreter.
+    /// The channel itself, for a thread without the interpreter.
     pub(crate) fn shared(&self) -> Arc<penstock_process::ControlChannel> {
         Arc::clone(&self.0)
     }
@@ -110,12 +110,12 @@ impl InstanceChannel {
 }
 
 impl InstanceChannel {
-    /// The end itself; `None` if it was given away.
+    /// Takes the socket; `None` if it was sent.
     pub(super) fn take(&self) -> Option<penstock_process::InstanceChannel> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// The same end once more, for whoever serves it; this one stays to hang up on.
+    /// Duplicates the socket for the thread that serves it. This one remains, to close the channel.
     pub(super) fn try_clone(&self) -> Option<penstock_process::InstanceChannel> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.try_clone().ok()
     }

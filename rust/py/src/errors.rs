@@ -1,5 +1,4 @@
-//! Errors between Rust and Python. The exception classes live in `penstock.errors`; each has a
-//! `kind` that names a core `Kind`.
+//! Errors between Rust and Python. Each exception class of `penstock.errors` has a `kind` that names a core `Kind`.
 
 use crate::convert::parameters::duration;
 use penstock_core::{Error, Kind, ModelSpec};
@@ -10,7 +9,7 @@ use pyo3::{
     types::PyDict,
 };
 
-/// A start-up error: `penstock.errors.<class>` with one clear line.
+/// Creates a start-up error: `penstock.errors.<class>` with a one-line message.
 pub(crate) fn startup(py: Python<'_>, class: &str, message: &str) -> PyErr {
     let made = || -> PyResult<PyErr> {
         let class = py.import("penstock.errors")?.getattr(class)?;
@@ -19,15 +18,15 @@ pub(crate) fn startup(py: Python<'_>, class: &str, message: &str) -> PyErr {
     made().unwrap_or_else(|_| PyRuntimeError::new_err(message.to_owned()))
 }
 
-/// What a caller is told of an exception that a handler raised.
+/// Converts an exception of a handler into the error for its clients.
 ///
-/// One of Penstock's own exceptions is the handler's answer: its kind and text go out. Any other is
-/// the model's fault: the log gets the traceback, the caller a text that gives nothing away.
+/// The kind and text of Penstock's own exceptions reach the client. Any other exception is an error of the model: its
+/// traceback goes to the log, and the client gets only its class.
 pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> Error {
     match own_kind(py, raised) {
         Ok(Some(kind)) => {
             let error = Error::new(kind, raised.value(py).to_string());
-            // Of another model's answer, say.
+            // Set, for example, by another model's response.
             let hint = raised.value(py).getattr("retry_after").and_then(|seconds| seconds.extract::<f64>());
             let error = match hint.ok().and_then(duration) {
                 Some(hint) => error.retry_after(hint),
@@ -44,7 +43,7 @@ pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> 
     }
 }
 
-/// What frameworks call the exception of an allocation on a device that failed.
+/// The class name that frameworks use for a failed allocation on a device.
 const OUT_OF_MEMORY: &str = "OutOfMemoryError";
 
 fn is_too_large_batch(raised: &Bound<'_, PyBaseException>) -> bool {
@@ -75,13 +74,13 @@ fn log_traceback(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) {
         logger.call_method("error", ("model '%s' version '%s' raised", &*spec.name, &*spec.version), Some(&options))?;
         Ok(())
     };
-    // A logger that fails must not take the answer with it.
+    // The response must not fail because the logger does.
     if log().is_err() {
         raised.clone_ref(py).print(py);
     }
 }
 
-/// The exception of an error that another model answered with.
+/// Creates the exception of an error of another model.
 pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     let made = || -> PyResult<PyErr> {
         let raised = of_kind(py, error.kind(), error.message())?;
@@ -93,7 +92,7 @@ pub(crate) fn raised(py: Python<'_>, error: &Error) -> PyErr {
     made().unwrap_or_else(|_| PyRuntimeError::new_err(error.message().to_owned()))
 }
 
-/// The exception of arguments that cannot be sent.
+/// Creates the exception of invalid arguments.
 pub(crate) fn invalid(py: Python<'_>, message: &str) -> PyErr {
     of_kind(py, Kind::InvalidInput, message)
         .map_or_else(|_| PyRuntimeError::new_err(message.to_owned()), PyErr::from_value)
@@ -103,7 +102,7 @@ pub(crate) fn of_kind<'py>(py: Python<'py>, kind: Kind, message: &str) -> PyResu
     py.import("penstock.errors")?.call_method1("by_kind", (kind.name(),))?.call1((message,))
 }
 
-/// The class name of an object, with its article, for error messages.
+/// Returns the class name of an object, with its article, for error messages.
 pub(crate) fn class_of(object: &Bound<'_, PyAny>) -> String {
     object.get_type().name().map_or_else(|_| "an object".to_owned(), |name| format!("a {name}"))
 }

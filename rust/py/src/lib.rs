@@ -1,7 +1,7 @@
-//! `penstock._core`: the way between Penstock's Rust and Python.
+//! `penstock._core`: the boundary between Penstock's Rust and Python.
 //!
-//! Python objects are read into Rust when a server is made ([`definition`], [`config`]); from then on
-//! only [`instance`]'s threads hold the interpreter, and only while a handler runs.
+//! `definition` and `server` read Python's records when a server is created. From then on only the threads of
+//! `handler` and `event_loop` hold the interpreter, and only while a handler runs.
 
 mod attach;
 mod client;
@@ -24,7 +24,7 @@ use pyo3::{prelude::*, types::PyDict};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The bytes of tensors that were copied in this process, by step of a request's way.
+/// Returns the bytes of tensors copied in this process, by step of a request's path.
 #[pyfunction]
 fn copied_bytes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     let steps = PyDict::new(py);
@@ -34,13 +34,13 @@ fn copied_bytes(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
     Ok(steps)
 }
 
-/// The processors that this process may use: affinity, and the control group's quota rounded down; at least 1.
+/// Returns the processors of this process: CPU affinity, and the cgroup quota rounded down; at least 1.
 #[pyfunction]
 fn available_processors() -> usize {
     penstock_server::processors()
 }
 
-/// The compiled part of Penstock.
+/// Compiled part of Penstock.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("version", env!("CARGO_PKG_VERSION"))?;

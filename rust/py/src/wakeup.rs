@@ -6,8 +6,8 @@ use std::{
     sync::atomic::{AtomicBool, Ordering},
 };
 
-/// A pair of sockets: the loop watches one end, whoever has news writes a byte to the other. Between two
-/// looks of the loop it is written to once.
+/// A pair of sockets: the loop watches one end, other threads write a byte to the other end. Between two iterations of
+/// the loop they write one byte only.
 #[derive(Debug)]
 pub(crate) struct Bell {
     outside: UnixStream,
@@ -23,12 +23,12 @@ impl Bell {
         Ok(Self { outside, inside, rung: AtomicBool::new(false) })
     }
 
-    /// What the loop watches for reading.
+    /// The descriptor that the loop watches for reading.
     pub(crate) fn fileno(&self) -> i32 {
         self.inside.as_raw_fd()
     }
 
-    /// Wakes the loop, unless it is about to look anyway.
+    /// Wakes the loop, unless a wake-up is pending.
     pub(crate) fn ring(&self) {
         if !self.rung.swap(true, Ordering::AcqRel) {
             // It cannot be full: the loop takes each byte before the next one is written.
@@ -36,7 +36,7 @@ impl Bell {
         }
     }
 
-    /// The loop has come. To be called before it looks at what there is.
+    /// Clears the wake-up. The loop calls it before it takes its events, so that no event is missed.
     pub(crate) fn heard(&self) {
         let _ = (&self.inside).read(&mut [0; 8]);
         self.rung.store(false, Ordering::Release);

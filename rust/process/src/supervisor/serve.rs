@@ -23,8 +23,8 @@ const MIN_BACK_OFF: Duration = Duration::from_millis(100);
 /// The longest delay before a restart.
 pub(crate) const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 
-/// The handler time below which both ends poll instead of sleeping, because waking up would take longer. The time of the
-/// exchange does not count: it is long because the ends sleep.
+/// The handler time below which both ends poll instead of sleeping, because waking up would take longer. The time of
+/// the exchange does not count: it is long because the ends sleep.
 const FAST: Duration = Duration::from_micros(100);
 
 /// An instance with its processes.

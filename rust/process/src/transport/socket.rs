@@ -20,8 +20,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The time that an end polls for the next frame of a fast exchange before it sleeps: the round trip of a client that sends
-/// its next request at once, and twice the time of a fast handler.
+/// The time that an end polls for the next frame of a fast exchange before it sleeps: the round trip of a client that
+/// sends its next request at once, and twice the time of a fast handler.
 const SPIN_TIME: Duration = Duration::from_micros(200);
 
 /// One end.

@@ -1,4 +1,4 @@
-//! What Python says of a client and of a call.
+//! Arguments of clients and calls, as Python passes them.
 
 use crate::{convert::borrow, errors::invalid};
 use bytes::Bytes;
@@ -11,7 +11,7 @@ use pyo3::{exceptions::PyValueError, prelude::*, pybacked::PyBackedBytes};
 use smallvec::SmallVec;
 use std::{path::PathBuf, time::Duration};
 
-/// The fields of `penstock.client._options.ClientOptions`.
+/// The attributes of `penstock.client._options.ClientOptions`.
 #[derive(Debug, FromPyObject)]
 pub(super) struct ClientOptions {
     headers: Vec<(String, String)>,
@@ -41,7 +41,7 @@ impl TryFrom<ClientOptions> for Options {
         let compression = given
             .compression
             .map(|name| {
-                // Brotli is only read.
+                // Brotli is for responses only.
                 Coding::from_name(&name).filter(|coding| *coding != Coding::Brotli).ok_or_else(|| unknown(&name))
             })
             .transpose()?;
@@ -71,19 +71,19 @@ impl TryFrom<ClientOptions> for Options {
     }
 }
 
-/// A length of time; one that is not a number, or negative, is none.
+/// Converts seconds; zero for a negative number or NaN.
 fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
 }
 
-/// Name, value, and the datatype that it is to have on the wire.
+/// Name, value, and the datatype for the protocol.
 type Input<'py> = (String, Bound<'py, PyAny>, Option<String>);
 
 /// Model, version, id, inputs, outputs, parameters.
 pub(super) type CallArguments<'py> =
     (String, String, String, Vec<Input<'py>>, Vec<String>, Vec<(String, Bound<'py, PyAny>)>);
 
-/// The call that Python makes. Its tensors may lie in Python's own memory.
+/// Converts a call. Its tensors may be in Python's memory.
 ///
 /// # Errors
 /// `InvalidInput` that names the input or parameter.
@@ -121,18 +121,18 @@ fn parameter(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     })
 }
 
-/// Headers, and how long the caller waits.
+/// Headers and timeout.
 pub(super) type HowArguments = (Vec<(String, String)>, Option<f64>);
 
-/// How Python wants the call made.
+/// Converts the options of a call.
 pub(super) fn how((headers, timeout): HowArguments) -> CallOptions {
     CallOptions::new(headers, timeout.map(seconds))
 }
 
-/// What, model, version, what else there is to say, and files by name.
+/// Kind, model, version, further argument, and files by name.
 pub(super) type AskArguments = (String, String, String, Option<String>, Vec<(String, PyBackedBytes)>);
 
-/// The question that Python asks.
+/// Converts a query.
 pub(super) fn ask((operation, model, version, more, files): AskArguments) -> PyResult<AdminRequest> {
     let operation = match operation.as_str() {
         "live" => AdminOperation::Live,
@@ -156,7 +156,7 @@ pub(super) fn ask((operation, model, version, more, files): AskArguments) -> PyR
 /// Method, path, body, and whether it may be sent twice.
 pub(super) type RawArguments = (String, String, PyBackedBytes, bool);
 
-/// The request that Python makes, as it is.
+/// Converts an unchanged request.
 pub(super) fn raw((method, path, body, repeatable): RawArguments) -> RawRequest {
     RawRequest { method, path, body: Bytes::from_owner(body), repeatable }
 }

@@ -1,4 +1,4 @@
-//! `_core.BlockingClient`: calls on the caller's own thread.
+//! `_core.BlockingClient`: calls on the calling thread.
 
 use super::{
     arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments, RawArguments},
@@ -21,12 +21,12 @@ use std::{
     time::Instant,
 };
 
-/// The client of a program without an event loop.
+/// Client for programs without an event loop.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct BlockingClient(Client);
 
-/// A client of `url`.
+/// Creates a client of `url`.
 pub(super) fn client(py: Python<'_>, mode: Mode, url: &str, options: ClientOptions) -> PyResult<Client> {
     let options = Options::try_from(options)?;
     let target = Target::parse(url).map_err(|error| invalid(py, error.message()))?;
@@ -81,7 +81,7 @@ impl BlockingClient {
     }
 }
 
-/// A stream of answers, read on the caller's own thread.
+/// Stream of responses, read on the calling thread.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct BlockingStream(Mutex<Option<ResponseStream>>);
@@ -98,7 +98,7 @@ impl BlockingStream {
         match next {
             Ok(Some(piece)) => response::object(py, piece).map(Some),
             ended => {
-                // The connection with it: whether it could be used again is not worth the looking.
+                // Drops the connection too: checking whether it can be reused is not worth it.
                 *guard = None;
                 ended.map(|_: Option<ClientResponse>| None)
             }
@@ -106,14 +106,14 @@ impl BlockingStream {
     }
 
     fn close(&self) {
-        // A thread that waits for a piece holds the lock; its stream ends with its wait.
+        // A thread that waits for a response holds the lock; its stream ends with its wait.
         if let Ok(mut pieces) = self.0.try_lock() {
             *pieces = None;
         }
     }
 }
 
-/// Drives a call without the interpreter, but for signals.
+/// Drives a call without the interpreter, except for signals.
 fn run<T: Send>(
     py: Python<'_>,
     mut future: Pin<&mut (impl Future<Output = Result<T, Failure>> + Send)>,
@@ -127,7 +127,7 @@ fn run<T: Send>(
     }
 }
 
-/// What a poisoned lock holds is still good: it is a list of things that are done.
+/// A poisoned lock has consistent data: a list of finished calls.
 pub(super) fn unpoisoned<T>(lock: Result<T, PoisonError<T>>) -> T {
     lock.unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,7 +1,7 @@
-//! `_core.CompletionQueue`: what became of calls that another thread has carried on.
+//! `_core.CompletionQueue`: results of calls that another thread ran.
 //!
-//! The runtime's thread never attaches to the interpreter. It leaves outcomes here and makes a descriptor
-//! readable that the event loop watches; the loop takes all that are there in one turn.
+//! The runtime's thread never attaches to the interpreter. It adds results here and makes a descriptor readable. The
+//! event loop watches that descriptor, and takes all results in one iteration.
 
 use super::{blocking::unpoisoned, response, runtime::RuntimeStream};
 use penstock_client::{ClientResponse, Failure, RawResponse};
@@ -12,21 +12,21 @@ use std::{
     sync::{Arc, Mutex, atomic::AtomicU64},
 };
 
-/// A call's value and exception, of which there is one.
+/// A call's value or exception.
 pub(super) type Ended<'py> = (Option<Bound<'py, PyAny>>, Option<PyErr>);
 
-/// What became of a call.
+/// The result of a call.
 pub(super) enum Outcome {
     Response(Box<Result<ClientResponse, Failure>>),
     Json(Result<Vec<u8>, Failure>),
     Raw(Result<RawResponse, Failure>),
     ResponseStream(Result<RuntimeStream, Failure>),
     Batch(Vec<Result<ClientResponse, Failure>>),
-    /// None yet: another step is to be taken.
+    /// No result yet: the call needs another step.
     Again,
 }
 
-/// Outcomes for one event loop.
+/// Results for one event loop.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct CompletionQueue(pub(super) Arc<Inbox>);
@@ -46,12 +46,12 @@ impl std::fmt::Debug for Outcome {
 }
 
 impl Inbox {
-    /// Leaves an outcome for whom it waits for.
+    /// Adds a result.
     pub(super) fn put(&self, ticket: u64, outcome: Outcome) {
         let mut outcomes = unpoisoned(self.outcomes.lock());
         outcomes.push((ticket, outcome));
         if outcomes.len() == 1 {
-            // Full, or closed by a loop that has ended: there is nobody to wake.
+            // The socket is full, or its loop has ended: no loop to wake.
             let _ = (&self.bell).write(&[1]);
         }
     }
@@ -71,9 +71,9 @@ impl CompletionQueue {
         self.0.heard.as_raw_fd()
     }
 
-    /// Ticket, value, exception of each call that has ended; neither of one that is to take another step.
+    /// Takes the results: ticket, value and exception; both `None` for a call that needs another step.
     fn take<'py>(&self, py: Python<'py>) -> Vec<(u64, Option<Bound<'py, PyAny>>, Option<PyErr>)> {
-        // One byte for all that are taken below.
+        // One byte for all results that are taken below.
         let _ = (&self.0.heard).read(&mut [0; 16]);
         let outcomes = std::mem::take(&mut *unpoisoned(self.0.outcomes.lock()));
         let done = outcomes.into_iter().map(|(ticket, outcome)| {
@@ -84,7 +84,7 @@ impl CompletionQueue {
     }
 }
 
-/// Value and exception as Python gets them.
+/// Splits a result into value and exception.
 pub(super) fn ended(value: Option<PyResult<Bound<'_, PyAny>>>) -> Ended<'_> {
     match value {
         None => (None, None),
@@ -93,7 +93,7 @@ pub(super) fn ended(value: Option<PyResult<Bound<'_, PyAny>>>) -> Ended<'_> {
     }
 }
 
-/// What Python gets of an outcome.
+/// Converts a result to Python.
 pub(super) fn value(py: Python<'_>, outcome: Outcome) -> PyResult<Option<Bound<'_, PyAny>>> {
     let raised = |failure: Failure| response::exception(py, &failure);
     let value = match outcome {
@@ -105,7 +105,7 @@ pub(super) fn value(py: Python<'_>, outcome: Outcome) -> PyResult<Option<Bound<'
         Outcome::Batch(pieces) => {
             let pieces = pieces.into_iter().map(|piece| match piece {
                 Ok(piece) => response::object(py, piece).map(Bound::into_any),
-                // Raised when its turn comes.
+                // Raised when the reader gets to it.
                 Err(failure) => Ok(raised(failure).into_value(py).into_bound(py).into_any()),
             });
             pieces.collect::<PyResult<Vec<_>>>()?.into_pyobject(py)

@@ -1,4 +1,4 @@
-//! The client for Python: arguments in, arrays out. Calls are made without the interpreter.
+//! Client for Python: arguments in, arrays out. Calls run without the interpreter.
 
 mod arguments;
 mod blocking;
@@ -20,7 +20,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<pending_call::PendingCall>()
 }
 
-/// To be called in the child after a fork.
+/// Resets the clients in a forked child.
 #[pyfunction]
 fn reset_clients() {
     penstock_client::runtime::forked();

@@ -1,4 +1,4 @@
-//! `_core.PendingCall`: a call under way, on the process's runtime or by the steps that its asker takes.
+//! `_core.PendingCall`: a call that the runtime runs, or the steps of its event loop.
 
 use super::{
     blocking::unpoisoned,
@@ -14,7 +14,7 @@ use std::{
 };
 use tokio::task::AbortHandle;
 
-/// A call under way.
+/// A pending call.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct PendingCall {
@@ -24,20 +24,20 @@ pub(crate) struct PendingCall {
     way: Mutex<Way>,
 }
 
-/// Who carries a call on.
+/// The executor of a call.
 #[derive(Debug)]
 enum Way {
-    /// Its asker, once the descriptor is readable.
+    /// The event loop, in steps: the next one once the descriptor is readable.
     Steps(InlineCall<Outcome>, RawFd),
     /// The runtime.
     Runtime(AbortHandle),
-    /// Nobody: it has ended.
+    /// None: the call has ended.
     Over,
 }
 
 #[pymethods]
 impl PendingCall {
-    /// The descriptor that is to be readable before the next step; None if there is to be none.
+    /// The descriptor to wait for before the next step; `None` if there is no step.
     #[getter]
     fn wait_fd(&self) -> Option<RawFd> {
         match *unpoisoned(self.way.lock()) {
@@ -46,7 +46,7 @@ impl PendingCall {
         }
     }
 
-    /// Carries the call on; value and exception if it has ended with this step.
+    /// Runs the next step. Returns value and exception if that ends the call.
     fn step<'py>(&self, py: Python<'py>) -> Ended<'py> {
         let mut way = unpoisoned(self.way.lock());
         let (next, outcome) = match std::mem::replace(&mut *way, Way::Over) {
@@ -60,7 +60,7 @@ impl PendingCall {
         ended(outcome.and_then(|outcome| value(py, outcome).transpose()))
     }
 
-    /// Gives it up: its connection is closed, or its stream reset.
+    /// Cancels the call: closes its connection, or resets its stream.
     fn cancel(&self) {
         if let Way::Runtime(handle) = std::mem::replace(&mut *unpoisoned(self.way.lock()), Way::Over) {
             handle.abort();
@@ -68,7 +68,7 @@ impl PendingCall {
     }
 }
 
-/// Begins `work`, whose outcome goes to the mailbox, but for that of a step that its asker takes.
+/// Starts `work`. The queue gets its result, except for the result of a step.
 pub(super) fn submit(
     queue: &CompletionQueue,
     stepped: bool,
@@ -89,7 +89,7 @@ pub(super) fn submit(
     Ok(PendingCall { ticket, inbox, way: Mutex::new(way) })
 }
 
-/// Takes a step.
+/// Runs one step.
 fn advance(inbox: &Arc<Inbox>, ticket: u64, mut stepped: InlineCall<Outcome>) -> io::Result<(Way, Option<Outcome>)> {
     Ok(match stepped.step()? {
         Progress::Done(outcome) => (Way::Over, Some(outcome)),

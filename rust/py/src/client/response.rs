@@ -1,4 +1,4 @@
-//! From answers and failures to Python's objects.
+//! Conversion of responses and failures to Python.
 
 use crate::{
     convert::{array_form::form, parameters::to_python, to_numpy},
@@ -11,7 +11,7 @@ use pyo3::{
     types::{PyBytes, PyDict, PyString, PyTuple},
 };
 
-/// Model, version, id, parameters by name, arrays by name.
+/// Converts a response: model, version, id, parameters by name, arrays by name.
 pub(super) fn object(py: Python<'_>, answer: ClientResponse) -> PyResult<Bound<'_, PyTuple>> {
     let parameters = PyDict::new(py);
     for (name, value) in answer.parameters {
@@ -34,18 +34,18 @@ pub(super) fn object(py: Python<'_>, answer: ClientResponse) -> PyResult<Bound<'
     )
 }
 
-/// An answer that is JSON.
+/// Converts a JSON response.
 pub(super) fn bytes<'py>(py: Python<'py>, answer: &[u8]) -> Bound<'py, PyBytes> {
     PyBytes::new(py, answer)
 }
 
-/// Status, headers and body.
+/// Converts an unchanged response: status, headers and body.
 pub(super) fn raw(py: Python<'_>, answer: RawResponse) -> PyResult<Bound<'_, PyTuple>> {
     let body = PyBytes::new(py, &answer.body);
     (answer.status, answer.headers, body).into_pyobject(py)
 }
 
-/// The exception of a call that failed.
+/// Creates the exception of a failed call.
 pub(super) fn exception(py: Python<'_>, failure: &Failure) -> PyErr {
     let made = || -> PyResult<PyErr> {
         let raised = of_kind(py, failure.error.kind(), failure.error.message())?;

@@ -1,5 +1,5 @@
-//! `_core.RuntimeClient`: calls for an event loop. Most are carried on by the process's runtime; a small one that is
-//! its loop's only one goes without: the loop watches its socket, and takes its steps.
+//! `_core.RuntimeClient`: calls for an event loop. The process's runtime runs most of them. The loop itself runs a
+//! small call that is its only one, in steps: it watches the call's socket.
 
 use super::{
     arguments::{self, AskArguments, CallArguments, ClientOptions, HowArguments, RawArguments},
@@ -16,12 +16,12 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-/// ResponseStream of a stream that wait for their reader.
+/// The responses of a stream that may wait for their reader.
 const AHEAD: usize = 64;
-/// The most bytes of a request that is sent with the interpreter held.
+/// The size limit of a request that is sent with the interpreter held.
 const SMALL: usize = 64 << 10;
 
-/// The client of a program with an event loop, and of calls with a second attempt.
+/// Client for programs with an event loop, and for hedged calls.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct RuntimeClient(Arc<Client>);
@@ -88,7 +88,7 @@ impl RuntimeClient {
 }
 
 impl RuntimeClient {
-    /// Whether its asker can take a call's steps: HTTP/2 has a task of its own for each connection.
+    /// Returns whether the event loop can run a call's steps: HTTP/2 has one task per connection.
     fn takes_steps(&self, bytes: usize) -> bool {
         bytes <= SMALL && !self.0.target().grpc
     }
@@ -99,7 +99,7 @@ fn sent(call: &ClientRequest) -> usize {
     call.inputs.iter().map(|input| input.tensor.buffer().len()).sum()
 }
 
-/// A stream of answers, read ahead by the runtime.
+/// Stream of responses, read ahead by the runtime.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct RuntimeStream {
@@ -135,7 +135,7 @@ async fn next_in_time(pieces: &mut ResponseStream) -> Option<Result<ClientRespon
 
 #[pymethods]
 impl RuntimeStream {
-    /// The pieces that are there, at least one; none at the end.
+    /// The responses that are there, at least one; none at the end.
     fn next(&self, queue: &CompletionQueue) -> PyResult<PendingCall> {
         let Ok(mut pieces) = Arc::clone(&self.pieces).try_lock_owned() else {
             return Err(PyRuntimeError::new_err("another task is waiting for this stream's next piece"));

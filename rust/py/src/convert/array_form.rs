@@ -4,24 +4,24 @@ use numpy::PyArrayDescr;
 use penstock_core::Datatype;
 use pyo3::prelude::*;
 
-/// How the arrays of one tensor look in Python.
+/// The form of one tensor's arrays in Python.
 #[derive(Debug)]
 pub(crate) struct ArrayForm {
-    /// `None`: an object array of `bytes` or `str`.
+    /// The dtype; `None` for an object array of `bytes` or `str`.
     pub(crate) dtype: Option<Py<PyArrayDescr>>,
-    /// Whether BYTES elements are `str`.
+    /// Set if BYTES elements are `str`.
     pub(crate) text: bool,
-    /// A BF16 tensor that Python sees as float32: its values are widened and narrowed.
+    /// Set for BF16 that is float32 in Python: its values are widened and narrowed.
     pub(crate) widened: bool,
-    /// An input whose rows are filled up to the longest.
+    /// Set for an input whose rows are padded to the longest.
     pub(crate) padded: bool,
-    /// An output that is copied into shared memory as soon as it is taken.
+    /// Set for an output that is copied into shared memory at once.
     pub(crate) copied_at_once: bool,
-    /// A tensor that Python only hands on, as it is: `_core.TensorHandle`.
+    /// Set for a tensor that Python only passes on, as `_core.TensorHandle`.
     pub(crate) opaque: bool,
 }
 
-/// How the arrays of a datatype look: BYTES are objects, brain floats are float32.
+/// The default form of a datatype: BYTES are objects, BF16 is float32.
 pub(crate) fn form(py: Python<'_>, datatype: Datatype) -> ArrayForm {
     let dtype: Option<Bound<'_, PyArrayDescr>> = match datatype {
         Datatype::Bool => Some(numpy::dtype::<bool>(py)),

@@ -1,12 +1,12 @@
-//! From a caller's arrays to a request's tensors.
+//! Conversion of a client's arrays to tensors, over their own memory.
 //!
 //! # Rationale
-//! A contiguous array is sent from its own memory: no copy. A reference keeps it alive until the last
-//! byte is sent, which also keeps numpy from resizing it.
+//! A contiguous array is sent from its own memory, without a copy. A reference keeps it alive until the last byte is
+//! sent, which also prevents numpy from resizing it.
 //!
 //! # Limitations
-//! Whoever writes to the array while the request is sent sends a mixture of old and new bytes. BYTES,
-//! brain floats that are float32 in Python, and arrays that are not contiguous are copied.
+//! A program that writes to the array while the request is sent, sends a mixture of old and new bytes. BYTES, BF16 that
+//! is float32 in Python, and arrays that are not contiguous are copied.
 
 use crate::errors::invalid;
 use bytes::Bytes;
@@ -19,10 +19,10 @@ use pyo3::{
 };
 use std::sync::Arc;
 
-/// The tensor of an array. `datatype` is the wire's, where the array's own does not say it.
+/// Converts an array. `datatype` is the protocol's, where the array's dtype does not determine it.
 ///
 /// # Errors
-/// `InvalidInput` that names the input, and what it is.
+/// `InvalidInput` that names the input and its type.
 pub(crate) fn tensor(name: &str, value: Bound<'_, PyAny>, datatype: Option<&str>) -> PyResult<Tensor> {
     let py = value.py();
     let array = value.cast_into::<PyUntypedArray>().map_err(|error| {
@@ -53,16 +53,16 @@ pub(crate) fn tensor(name: &str, value: Bound<'_, PyAny>, datatype: Option<&str>
     Tensor::new(datatype, shape, buffer).map_err(|error| invalid(py, &format!("input '{name}': {error}")))
 }
 
-/// The wire's name for an array's dtype.
+/// The protocol's datatype of an array's dtype.
 pub(crate) fn own_datatype(array: &Bound<'_, PyUntypedArray>) -> Option<Datatype> {
     let dtype = array.dtype();
     let size = dtype.itemsize();
-    // A type of another package's, known by its name.
+    // A type of another package, known by its name.
     let is_bf16 = || size == 2 && dtype.str().is_ok_and(|name| name == "bfloat16");
     Datatype::from_numpy(dtype.kind(), size).or_else(|| is_bf16().then_some(Datatype::Bf16))
 }
 
-/// The array itself if it is row-major and in the machine's byte order, else such a copy.
+/// Returns the array if it is row-major and in native byte order, else a copy that is.
 pub(crate) fn contiguous<'py>(array: Bound<'py, PyUntypedArray>) -> PyResult<Bound<'py, PyUntypedArray>> {
     let dtype = array.dtype();
     if array.is_c_contiguous() && dtype.is_native_byteorder() != Some(false) {
@@ -82,10 +82,10 @@ struct Lent {
     _array: Py<PyUntypedArray>,
 }
 
-// SAFETY: the memory behind `data` is only read, byte by byte, and stays where it is while `_array` is
-// held. Dropping a `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread
-// that attaches. That nobody writes meanwhile is the caller's promise, as with every function of numpy
-// that reads an array without the interpreter: a broken one sends a mixture, and nothing else reads it.
+// SAFETY: the memory behind `data` is only read, byte by byte, and stays in place while `_array` is held. Dropping a
+// `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread that attaches. The caller must
+// not write meanwhile, as with every numpy function that reads an array without the interpreter. If it does, a
+// mixture is sent, and nothing else reads it.
 unsafe impl Send for Lent {}
 
 // SAFETY: as above; through a shared reference it is only read.
@@ -103,13 +103,13 @@ impl Memory for Lent {
 
 impl AsRef<[u8]> for Lent {
     fn as_ref(&self) -> &[u8] {
-        // SAFETY: `data` and `len` describe the whole data of the C-contiguous array that `_array` keeps
-        // alive and, by its reference, from being resized.
+        // SAFETY: `data` and `len` describe the whole C-contiguous array. `_array` keeps it alive, and its
+        // reference prevents numpy from resizing it.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
 }
 
-/// The memory of a C-contiguous, writable array whose owner will not touch it any more: it may be written to.
+/// The memory of a C-contiguous, writable array that its owner has donated: it may be written to.
 pub(crate) fn given_away(array: &Bound<'_, PyUntypedArray>) -> Buffer {
     Buffer::Lent(Arc::new(lend(array)))
 }
@@ -135,7 +135,7 @@ fn narrow(wide: &Lent) -> AlignedBuffer {
     copy
 }
 
-/// The elements of an array of `bytes` and `str`, each behind its length.
+/// The elements of an array of `bytes` and `str`, each prefixed by its length.
 fn framed(name: &str, array: &Bound<'_, PyUntypedArray>) -> PyResult<AlignedBuffer> {
     let py = array.py();
     let mut framed = aligned_with_capacity(0);

@@ -1,4 +1,4 @@
-//! An output that declares itself: its datatype is that of its array.
+//! Conversion of an undeclared output, whose datatype is that of its array.
 
 use super::{
     borrow::{contiguous, own_datatype},
@@ -9,10 +9,10 @@ use numpy::{PyUntypedArray, PyUntypedArrayMethods as _};
 use penstock_core::{Datatype, Error, Result, Shape, Tensor};
 use pyo3::prelude::*;
 
-/// The tensor of an array, or of what numpy makes an array of.
+/// Converts an array, or an object that numpy converts to one.
 ///
 /// # Errors
-/// `Handler` that names the output, and what it is.
+/// `Handler` that names the output and its type.
 pub(crate) fn tensor(model: &str, name: &str, item: Bound<'_, PyAny>, copied_at_once: bool) -> Result<Tensor> {
     let unfit = |what: &str| {
         let takes = "arrays of a datatype of the protocol, or lists of bytes, str and numbers";

@@ -1,14 +1,13 @@
-//! From what a handler returned to output tensors, checked against the signature.
+//! Conversion of a handler's arrays to output tensors, checked against the signature.
 //!
 //! # Rationale
-//! A large array that nobody else refers to is borrowed: the answer is sent from its memory, which
-//! is freed when the last byte is sent. All other arrays are copied once, because a handler may keep
-//! a buffer that it returned and write to it again.
+//! A large array without other references is borrowed: the response is sent from its memory, which is freed after the
+//! last byte. All other arrays are copied once, because a handler may retain a buffer and write to it again.
 //!
 //! # Limitations
-//! An array counts as ours alone when there is one reference to it and no weak one, and it owns its data or has memory
-//! of ours to itself: that of an input, or of another model's answer. Views, buffers and memoryviews refer to it.
-//! Code that keeps a bare pointer to such memory is not seen.
+//! An array counts as unshared when there is one strong reference to it and no weak one, and it owns its data or the
+//! memory of an input or of another model's response. Views, buffers and memoryviews hold references. Code that
+//! retains a bare pointer to such memory is not detected.
 
 use super::{array_form::ArrayForm, from_objects, tensor_handle::TensorHandle, to_numpy::TensorMemory};
 use crate::errors::class_of;
@@ -24,10 +23,10 @@ use penstock_core::{
 use pyo3::{ffi, prelude::*};
 use std::sync::Arc;
 
-/// Arrays from this size on are borrowed; below it a copy is cheaper than the bookkeeping.
+/// The size from which on arrays are borrowed; below it a copy costs less than the bookkeeping.
 const BORROW_FROM: usize = 64 << 10;
 
-/// One output, as it is.
+/// Converts one output, whose rows have one length.
 pub(crate) fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayForm) -> Result<Tensor> {
     let declared = &spec.outputs[index];
     if form.opaque {
@@ -52,7 +51,7 @@ pub(crate) fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, for
     Tensor::new(declared.datatype, shape, buffer).map_err(|error| Error::handler(error.message().to_owned()))
 }
 
-/// A C-contiguous array of the declared dtype. Numbers and lists, which have no dtype, take it.
+/// Returns a C-contiguous array of the declared dtype. Numbers and lists, which have no dtype, are converted to it.
 fn as_array<'py>(
     spec: &ModelSpec,
     index: usize,
@@ -68,7 +67,7 @@ fn as_array<'py>(
         ))
     };
     if item.is_none() {
-        // numpy would make a NaN of it: what a handler returns that forgot its `return`.
+        // numpy would convert None to a NaN. A handler that forgot its `return` returns None.
         return Err(unfit(class_of(&item)));
     }
     let array = match item.cast_into::<PyUntypedArray>() {
@@ -102,19 +101,19 @@ struct Borrowed {
     _array: Py<PyUntypedArray>,
 }
 
-// SAFETY: the memory behind `data` belongs to an array to which this is the only reference, and to which no weak
-// reference leads, so no Python code can reach it any more; reading it from another thread races with nothing. Where
-// others may refer to the array (`copied_at_once`), it is read on this thread only, before the interpreter is let go. Dropping a
-// `Py` without the interpreter is allowed: PyO3 keeps the release for the next thread that attaches.
+// SAFETY: the memory behind `data` belongs to an array to which this is the only reference, and there is no weak one,
+// so no Python code can reach it and reading it from another thread is not a race. Where other references may exist
+// (`copied_at_once`), it is read on this thread only, before the interpreter is released. Dropping a `Py` without
+// the interpreter is allowed: PyO3 keeps the release for the next thread that attaches.
 unsafe impl Send for Borrowed {}
 // SAFETY: as above; through a shared reference it is only read.
 unsafe impl Sync for Borrowed {}
 
 impl Memory for Borrowed {
     fn as_slice(&self) -> &[u8] {
-        // SAFETY: `data` and `len` describe the whole data of the C-contiguous array that `_array` keeps
-        // alive and that nothing else refers to, so it is neither freed nor written. Whoever holds the only
-        // reference to this, and writes to it by `as_mut_ptr`, has let go of the slice.
+        // SAFETY: `data` and `len` describe the whole C-contiguous array. `_array` keeps it alive, and nothing
+        // else refers to it, so it is neither freed nor written. The holder of the only reference to this may write by
+        // `as_mut_ptr`, and has no slice at that time.
         unsafe { std::slice::from_raw_parts(self.data, self.len) }
     }
 
@@ -123,8 +122,8 @@ impl Memory for Borrowed {
     }
 }
 
-/// The bytes of a C-contiguous array: borrowed if it is large and ours alone, else copied. What is copied
-/// at once anyway, while the interpreter is held, is always borrowed.
+/// The bytes of a C-contiguous array: borrowed if it is large and unshared, else copied. With `copied_at_once` they are
+/// always borrowed, because the caller copies them while it holds the interpreter.
 pub(crate) fn take(array: Bound<'_, PyUntypedArray>, copied_at_once: bool) -> Buffer {
     let (data, len) = memory(&array);
     if copied_at_once || len >= BORROW_FROM && is_ours_alone(&array) {
@@ -148,13 +147,13 @@ fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {
     (unsafe { (*object).fields.data }.cast_const().cast(), len)
 }
 
-/// Whether this is the only strong reference to an object.
+/// Returns whether this is the only strong reference to an object.
 pub(crate) fn is_last(object: &Bound<'_, PyAny>) -> bool {
     let object = object.as_ptr();
     #[cfg(not(Py_GIL_DISABLED))]
     // SAFETY: `object` is a live object, and the interpreter is held.
     let last = unsafe { ffi::Py_REFCNT(object) == 1 };
-    // Without the interpreter's lock, another thread may be about to take a reference where one is counted.
+    // Without the GIL, another thread may be about to take a reference although the count is one.
     #[cfg(Py_GIL_DISABLED)]
     // SAFETY: `object` is a live object, and this thread is attached.
     let last = unsafe { ffi::PyUnstable_Object_IsUniquelyReferenced(object) != 0 };
@@ -166,10 +165,10 @@ fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
         return false;
     }
     let object: *mut PyArrayObject = array.as_array_ptr();
-    // SAFETY: `object` is a live array object, and nobody else has it.
+    // SAFETY: `object` is a live array object with no other reference.
     let (base, flags, weak) = unsafe { ((*object).fields.base, (*object).fields.flags, (*object).fields.weakreflist) };
     if !weak.is_null() {
-        // It leads to the array as well as a strong reference.
+        // A weak reference leads to the array as well as a strong one.
         return false;
     }
     if base.is_null() {
@@ -177,7 +176,7 @@ fn is_ours_alone(array: &Bound<'_, PyUntypedArray>) -> bool {
     }
     // SAFETY: the array holds a reference to its base.
     let base = unsafe { pyo3::Borrowed::from_ptr(array.py(), base) };
-    // No other array, view or buffer refers to it, and it takes no weak references.
+    // No other array, view or buffer refers to it, and it has no weak references.
     is_last(&base) && base.is_instance_of::<TensorMemory>()
 }
 

@@ -1,4 +1,4 @@
-//! Python numbers, bytes and texts that a handler returned, as tensors.
+//! Conversion of Python numbers, bytes and texts to tensors.
 
 use crate::errors::class_of;
 use penstock_core::{
@@ -10,10 +10,10 @@ use pyo3::{
     types::{PyBytes, PyFloat, PyInt, PyString},
 };
 
-/// A BYTES tensor of an array, or nested list, of `bytes` and `str`.
+/// Converts an array or nested list of `bytes` and `str` to a BYTES tensor.
 ///
 /// # Errors
-/// What `unfit` makes of anything else.
+/// The error of `unfit` for any other element.
 pub(crate) fn tensor(item: &Bound<'_, PyAny>, unfit: impl Fn(String) -> Error) -> Result<Tensor> {
     let read = || -> PyResult<(Shape, Bound<'_, PyAny>)> {
         let array = item.py().import("numpy")?.call_method1("asarray", (item, "O"))?;
@@ -43,8 +43,8 @@ fn push(framed: &mut AlignedBuffer, element: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// A bare number that surely fits, without the way through numpy, which takes a microsecond: for streams
-/// of one number a piece. All else is left to numpy, and to its errors.
+/// Converts a bare number that fits for certain. Skips numpy, which takes a microsecond: for streams of one number a
+/// chunk. numpy converts all other objects, with its errors.
 pub(crate) fn number(item: &Bound<'_, PyAny>, datatype: Datatype) -> Option<Buffer> {
     let bytes = |bytes: &[u8]| {
         copies::count(Step::HandOut, bytes.len());

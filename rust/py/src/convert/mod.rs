@@ -7,5 +7,6 @@ pub(crate) mod from_numpy;
 pub(crate) mod from_objects;
 pub(crate) mod parameters;
 pub(crate) mod ragged;
+pub(crate) mod record;
 pub(crate) mod tensor_handle;
 pub(crate) mod to_numpy;

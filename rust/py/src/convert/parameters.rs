@@ -1,4 +1,4 @@
-//! Parameters of requests and answers, as Python has them.
+//! Conversion of parameters and durations.
 
 use penstock_core::Parameter;
 use pyo3::{
@@ -8,7 +8,7 @@ use pyo3::{
 };
 use std::time::Duration;
 
-/// A parameter as Python has it.
+/// Converts a parameter to Python.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &Parameter) -> PyResult<Bound<'py, PyAny>> {
     Ok(match value {
         Parameter::Bool(value) => PyBool::new(py, *value).to_owned().into_any(),
@@ -23,7 +23,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &Parameter) -> PyResult<Bou
     })
 }
 
-/// A parameter of the four kinds that the protocol has. A Python bool is an int too, so it goes first.
+/// Converts a parameter of the protocol's four kinds. A Python bool is also an int, so it is tested first.
 pub(crate) fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     if value.is_instance_of::<PyBool>() {
         return Ok(Parameter::Bool(value.extract()?));
@@ -40,7 +40,7 @@ pub(crate) fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
     Err(PyTypeError::new_err(format!("a parameter is a bool, int, float or str, got {}", value.get_type().name()?)))
 }
 
-/// Seconds as a duration; `None` for 0 and for what is not a duration.
+/// Converts seconds to a duration; `None` for 0 and for a number that is not a duration.
 pub(crate) fn duration(seconds: f64) -> Option<Duration> {
     Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero())
 }

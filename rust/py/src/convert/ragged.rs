@@ -1,4 +1,4 @@
-//! Rows of different lengths: `penstock.Ragged` and `penstock.Padded`, in and out.
+//! Conversion of rows of different lengths: `penstock.Ragged` and `penstock.Padded`.
 
 use super::array_form::ArrayForm;
 use crate::errors::class_of;
@@ -14,7 +14,7 @@ fn class<'py>(py: Python<'py>, cell: &'static PyOnceLock<Py<PyAny>>, name: &str)
     Ok(class.bind(py).clone())
 }
 
-/// What a handler gets of an input whose rows may differ in length.
+/// Creates the input of a handler whose rows may differ in length.
 pub(crate) fn handed_in<'py>(
     values: Bound<'py, PyAny>,
     lengths: &RowLengths,
@@ -25,11 +25,11 @@ pub(crate) fn handed_in<'py>(
     class.call1((values, PyArray1::from_iter(py, lengths.iter().map(|&length| length as i64))))
 }
 
-/// What a handler returned for an output that is declared ragged, and how long its rows are; a plain array, whose rows
-/// have one length, as it is.
+/// Splits an output that is declared ragged into its values and the lengths of its rows. A plain array, whose rows have
+/// one length, has no lengths.
 ///
 /// # Errors
-/// `Handler` that names the output, for a list of what are no rows.
+/// `Handler` that names the output, for a list whose items are not rows.
 pub(crate) fn returned<'py>(
     spec: &ModelSpec,
     index: usize,
@@ -40,7 +40,7 @@ pub(crate) fn returned<'py>(
     let taken = || -> PyResult<(Bound<'py, PyAny>, Option<RowLengths>)> {
         let class = class(py, &RAGGED, "Ragged")?;
         let ragged = match item.is_instance_of::<PyList>() {
-            // An array of objects, where there is no dtype.
+            // Without a dtype: an array of objects.
             true => match &form.dtype {
                 Some(dtype) => class.call_method1("of", (&item, dtype))?,
                 None => class.call_method1("of", (&item, "O"))?,

@@ -1,10 +1,10 @@
-//! Tensors between models that no handler looks into, and arrays that are given away.
+//! Tensors that pass between models without an array, and donated arrays.
 
 use penstock_core::Tensor;
 use pyo3::{exceptions::PyValueError, prelude::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// `_core.TensorHandle`: a tensor that Python only hands on.
+/// `_core.TensorHandle`: a tensor that Python only passes on.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct TensorHandle(Mutex<Option<Tensor>>);
@@ -14,7 +14,7 @@ impl TensorHandle {
         Self(Mutex::new(Some(tensor)))
     }
 
-    /// The tensor, if `object` still holds one.
+    /// Takes the tensor; `None` if `object` is not a handle, or is empty.
     pub(crate) fn taken(object: &Bound<'_, PyAny>) -> Option<Tensor> {
         object.cast::<Self>().ok()?.get().lock().take()
     }
@@ -26,7 +26,7 @@ impl TensorHandle {
 
 #[pymethods]
 impl TensorHandle {
-    /// The same tensor once more, for one more model. Copies nothing.
+    /// Returns a second handle of the same tensor, for another model. Copies nothing.
     fn share(&self) -> PyResult<Self> {
         let mut held = self.lock();
         let tensor = held.take().ok_or_else(|| PyValueError::new_err("the tensor was handed on"))?.into_shared();
@@ -35,7 +35,7 @@ impl TensorHandle {
     }
 }
 
-/// `penstock.Donated`: an array that is given away.
+/// `penstock.Donated`: an array whose memory is given to the called model.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Donated(Mutex<Option<Py<PyAny>>>);
@@ -53,7 +53,7 @@ impl Donated {
 }
 
 impl Donated {
-    /// The array, the first time.
+    /// Takes the array; `None` after the first time.
     pub(crate) fn take(&self) -> Option<Py<PyAny>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -1,13 +1,12 @@
-//! From a request's tensors to the arrays that a handler gets.
+//! Conversion of a request's tensors to the arrays of a handler.
 //!
 //! # Rationale
-//! The decoder has put every tensor into a 64-byte aligned buffer that no other request shares. The
-//! array is made over that memory: no copy, writable, and it may be kept, because the buffer is owned
-//! by the array's base object and freed with it.
+//! The decoder has put every tensor into a 64-byte aligned buffer that no other request shares. The array is created
+//! over that memory: without a copy, writable, and safe to retain, because the array's base object owns the buffer.
 //!
 //! # Limitations
-//! A buffer that is a view of shared memory (a part of a split request) is copied first. BYTES become
-//! Python objects, one by one. BF16 is widened to float32 unless the signature asks otherwise.
+//! A buffer that is a view of shared memory (a part of a split request) is copied first. BYTES become Python objects,
+//! one by one. BF16 is widened to float32, unless the signature has another dtype.
 
 use super::{array_form::ArrayForm, ragged, tensor_handle::TensorHandle};
 use half::bf16;
@@ -29,15 +28,15 @@ use pyo3::{
 use smallvec::SmallVec;
 use std::sync::Arc;
 
-/// Owns the memory of an array that was handed to a handler.
+/// The owner of an array's memory.
 #[pyclass(frozen, name = "_TensorMemory", module = "penstock._core")]
 pub(crate) struct TensorMemory(#[expect(dead_code, reason = "held for its drop")] Owned);
 
-/// Memory that nobody else refers to.
+/// Memory without other references.
 enum Owned {
     Heap(AlignedBuffer),
-    /// Of an instance that is a process: shared with the server, which does not touch it until it is given up. Or
-    /// of another model, which gave it away.
+    /// Memory of a process instance, shared with the server, which does not touch it until the process releases it. Or
+    /// memory of another model, which donated it.
     Lent(Arc<dyn Memory>),
 }
 
@@ -50,7 +49,7 @@ impl Owned {
     }
 }
 
-/// The array of one input; what holds it and the lengths of its rows, where these may differ.
+/// Converts one input: an array, a handle, or rows of different lengths.
 pub(crate) fn array<'py>(py: Python<'py>, tensor: Tensor, form: &ArrayForm) -> PyResult<Bound<'py, PyAny>> {
     if form.opaque {
         return Ok(Bound::new(py, TensorHandle::new(tensor))?.into_any());
@@ -74,7 +73,7 @@ fn own(buffer: Buffer) -> Owned {
     match buffer {
         Buffer::Aligned(memory) => Owned::Heap(memory),
         Buffer::Lent(memory) => Owned::Lent(memory),
-        // No input is: those that are left out are None.
+        // Never an input: inputs that were left out are None.
         Buffer::Absent => Owned::Heap(aligned_with_capacity(0)),
         Buffer::Shared(bytes) => {
             copies::count(Step::HandIn, bytes.len());
@@ -94,7 +93,7 @@ fn widen(narrow: &[u8]) -> AlignedBuffer {
     memory
 }
 
-/// An array over `memory`, which it keeps alive.
+/// Creates an array over `memory`, and makes the array keep it alive.
 fn over_memory<'py>(
     py: Python<'py>,
     memory: Owned,
@@ -104,12 +103,11 @@ fn over_memory<'py>(
     let data = memory.data();
     let base = Bound::new(py, TensorMemory(memory))?;
     let mut dims: SmallVec<[npy_intp; 4]> = shape.iter().map(|&dim| dim as npy_intp).collect();
-    // SAFETY: `data` points to the memory that `base` owns and that nobody else refers to; moving the
-    // buffer into `base` does not move the memory that it owns. The tensor's invariant makes it exactly
-    // `shape` elements of the datatype that `dtype` was declared for (or of its widened form), row by
-    // row, 64-byte aligned. `PyArray_NewFromDescr` steals the reference to the dtype that
-    // `into_dtype_ptr` gives, and `PyArray_SetBaseObject` the one that `into_ptr` gives, so the memory
-    // lives exactly as long as the array or a view of it.
+    // SAFETY: `data` points to the memory that `base` owns, without other references; moving the buffer into `base`
+    // does not move that memory. The tensor's invariant makes it exactly `shape` elements of the datatype that `dtype`
+    // was declared for (or of its widened form), row by row, 64-byte aligned. `PyArray_NewFromDescr` steals the
+    // reference of `into_dtype_ptr`, and `PyArray_SetBaseObject` that of `into_ptr`, so the memory lives exactly as
+    // long as the array or a view of it.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
@@ -130,7 +128,7 @@ fn over_memory<'py>(
     }
 }
 
-/// An object array of the elements of a BYTES tensor, made in one pass.
+/// Creates an object array of the elements of a BYTES tensor, in one pass.
 fn objects<'py>(py: Python<'py>, framed: &[u8], shape: &[usize], text: bool) -> PyResult<Bound<'py, PyAny>> {
     let element = |bytes: &[u8]| -> PyResult<Py<PyAny>> {
         Ok(match text {

@@ -1,5 +1,4 @@
-//! `penstock._spec.placement.Spawning`: how a model's processes are started, and when they are ended. And
-//! `penstock._spec.placement.Channels`: those of a process that has attached it.
+//! Source of a model's processes: `penstock._spec.placement.Spawning`, or `Channels` of a process that attached it.
 
 use crate::{control_channel::InstanceChannel, convert::parameters::duration};
 use penstock_core::ModelSpec;
@@ -17,13 +16,13 @@ pub(crate) enum Declared {
     Channels(Channels),
 }
 
-/// The field of `Channels`.
+/// The attributes of `Channels`.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct Channels {
     channels: Vec<Py<InstanceChannel>>,
 }
 
-/// The fields of `Spawning`.
+/// The attributes of `Spawning`.
 #[derive(Debug, FromPyObject)]
 pub(crate) struct Spawning {
     program: String,
@@ -37,7 +36,7 @@ pub(crate) struct Spawning {
     max_batches: Option<u64>,
 }
 
-/// What the threads of a model's process instances need.
+/// Source and limits of a model's processes.
 #[derive(Debug)]
 pub(crate) struct Processes {
     pub(crate) source: Source,
@@ -68,10 +67,10 @@ impl Processes {
     }
 }
 
-/// A number that two processes of one build agree on if their signatures agree.
+/// Returns a number that two processes of one build agree on if their signatures agree.
 pub(crate) fn fingerprint(spec: &ModelSpec) -> u64 {
     let mut hasher = DefaultHasher::new();
-    // Its version policy is the repository's, of which the process knows nothing.
+    // The version policy belongs to the repository, and the process does not know it.
     format!("{:?}", ModelSpec { version_policy: Default::default(), ..spec.clone() }).hash(&mut hasher);
     hasher.finish()
 }

@@ -1,4 +1,4 @@
-//! One batch that a task of the loop computes: `_core.BatchCall`.
+//! `_core.BatchCall`: one batch that a task of the loop computes.
 
 use super::shared::Shared;
 use crate::{
@@ -19,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A batch, from its arguments to its answer. One that is dropped fails its callers.
+/// A batch, from its arguments to its response. Dropped without a response, it fails its requests.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct BatchCall {
     /// The arguments of the handler.
@@ -32,20 +32,20 @@ pub(crate) struct BatchCall {
     shared: Arc<Shared>,
     under_way: Mutex<UnderWay>,
     began: Instant,
-    /// What it took to make the arguments.
+    /// The time that it took to create the arguments.
     handed_in: Duration,
 }
 
-/// What a call still owes its callers.
+/// The responses that a call still has to send.
 enum UnderWay {
-    /// One answer.
+    /// One response.
     Once(Job),
-    /// Any number of them.
+    /// A stream.
     Many(Streaming),
     Ended,
 }
 
-/// What a call is made of.
+/// The parts of a call.
 pub(super) struct Parts {
     pub(super) job: Job,
     pub(super) arguments: Py<PyTuple>,
@@ -75,7 +75,7 @@ impl BatchCall {
         std::mem::replace(&mut *self.lock(), UnderWay::Ended)
     }
 
-    /// The handler's time is what passed: how much of it was spent waiting is not known.
+    /// The handler's time is the elapsed time: the part of it that was spent waiting is unknown.
     fn times(&self, ended: Instant) -> InterpreterTimes {
         let hand_out = ended.elapsed();
         InterpreterTimes {
@@ -86,7 +86,7 @@ impl BatchCall {
         }
     }
 
-    /// Answers every caller with what the handler returned or raised.
+    /// Responds to every request with the handler's return value or exception.
     fn answered_with(&self, py: Python<'_>, returned: PyResult<Bound<'_, PyAny>>) {
         let ended = Instant::now();
         let UnderWay::Once(job) = self.take() else { return };
@@ -130,19 +130,19 @@ impl UnderWay {
 
 #[pymethods]
 impl BatchCall {
-    /// As [`crate::current::current`] tells it of a thread.
+    /// Model, version and request ids.
     #[getter]
     fn log_context<'py>(&self, py: Python<'py>) -> PyResult<Option<(String, String, Bound<'py, PyTuple>)>> {
         self.current.as_ref().map(|current| current.tell(py)).transpose()
     }
 
-    /// `traceparent` and `tracestate` of the span that it is computed in.
+    /// `traceparent` and `tracestate` of the batch's span.
     #[getter]
     fn trace_context(&self) -> Option<(&str, &str)> {
         self.trace.as_ref().map(|trace| (&*trace.parent, &*trace.state))
     }
 
-    /// Whether any caller still waits.
+    /// Returns whether any client still waits.
     #[getter]
     fn has_clients(&self) -> bool {
         match &*self.lock() {
@@ -152,19 +152,19 @@ impl BatchCall {
         }
     }
 
-    /// Whether a caller has to read before the handler may go on.
+    /// Returns whether a client has to read before the handler may continue.
     #[getter]
     fn is_full(&self) -> bool {
         matches!(&*self.lock(), UnderWay::Many(streaming) if streaming.is_wanted() && streaming.is_full())
     }
 
-    /// Answers every caller with what the handler returned.
+    /// Responds to every request with the handler's return value.
     fn respond(&self, returned: Bound<'_, PyAny>) {
         self.answered_with(returned.py(), Ok(returned));
     }
 
-    /// Gives every caller one more piece. Returns whether the next one may follow at once; if not, a caller
-    /// has to read first, or nobody wants any more.
+    /// Sends one more chunk. Returns whether the next one may follow at once. If not, a client has to read first, or
+    /// all clients have disconnected.
     fn send(&self, chunk: Bound<'_, PyAny>) -> bool {
         let py = chunk.py();
         let sent = match &mut *self.lock() {
@@ -178,21 +178,21 @@ impl BatchCall {
         })
     }
 
-    /// The handler has no more pieces.
+    /// Ends the stream.
     fn end_stream(&self, py: Python<'_>) {
         let UnderWay::Many(streaming) = self.take() else { return };
         let times = self.times(Instant::now());
         detached(py, move || streaming.finish(Ok(times)));
     }
 
-    /// Lets go of the callers that have not read for too long.
+    /// Drops the clients that have not read for too long.
     fn drop_slow_clients(&self) {
         if let UnderWay::Many(streaming) = &mut *self.lock() {
             streaming.drop_slow_clients();
         }
     }
 
-    /// Answers every caller with what the handler raised.
+    /// Responds to every request with the handler's exception.
     fn fail(&self, raised: Bound<'_, PyAny>) {
         let (py, raised) = (raised.py(), PyErr::from_value(raised));
         let ended = match &mut *self.lock() {
@@ -209,7 +209,7 @@ impl BatchCall {
         }
     }
 
-    /// Ends a call that was cancelled, which nobody waits for any more.
+    /// Ends a call whose clients have all disconnected.
     fn cancel(&self, py: Python<'_>) {
         let Some(spec) = self.lock().spec() else { return };
         self.ended_with(py, Error::new(Kind::Cancelled, format!("model '{}': the call was cancelled", spec.name)));

@@ -1,4 +1,4 @@
-//! Notices when a handler blocks its event loop, and tells the log where.
+//! Detector of handlers that block their event loop, which logs the line of code.
 
 use super::shared::Shared;
 use crate::attach::attached;
@@ -9,16 +9,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A loop that has not come for so long is blocked.
+/// The time without an iteration after which a loop counts as blocked.
 const BLOCKED_AFTER: Duration = Duration::from_millis(100);
 
-/// How often it is looked whether a blocked loop goes on.
+/// The interval of checks whether a blocked loop continues.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// Watches the loop while calls run. Ends with it.
 ///
-/// It looks every so often for as long as calls come: woken for each of them it would be in their way. So a loop that
-/// is blocked for twice as long is always noticed, and one that was idle before at once.
+/// It checks at an interval while calls come, because a wake-up for each call would slow it down. So it always detects
+/// a loop that is blocked for twice the time, and one that was idle before at once.
 pub(crate) fn spawn(model: Arc<str>, shared: Arc<Shared>) -> std::io::Result<thread::JoinHandle<()>> {
     let watch = move || {
         let mut begun = 0;
@@ -41,7 +41,7 @@ pub(crate) fn spawn(model: Arc<str>, shared: Arc<Shared>) -> std::io::Result<thr
     thread::Builder::new().name("penstock-watch".to_owned()).spawn(watch)
 }
 
-/// Logs what the loop's thread does now, unless it went on before the interpreter was to be had.
+/// Logs the current line of the loop's thread, unless the loop continued before this thread was attached.
 fn report(py: Python<'_>, model: &str, shared: &Shared, beats: u64, start: Instant) {
     if shared.beats() != beats {
         return;

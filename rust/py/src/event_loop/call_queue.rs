@@ -1,4 +1,4 @@
-//! Where an event loop gets its work: `_core.CallQueue`.
+//! `_core.CallQueue`: the queue from which an event loop takes its calls.
 
 use super::{
     batch_call::{BatchCall, Parts},
@@ -17,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-/// The loop's end of an async instance.
+/// The loop's side of an async instance.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct CallQueue {
     queue: Arc<Queue>,
@@ -27,14 +27,14 @@ pub(crate) struct CallQueue {
     built: Mutex<Option<mpsc::Sender<Built>>>,
 }
 
-/// What a look at the port brings: `_core.CallEvents`.
+/// `_core.CallEvents`: the events since the last call of `take`.
 #[pyclass(frozen, get_all, module = "penstock._core")]
 pub(crate) struct CallEvents {
-    /// What is to be computed.
+    /// The new calls.
     calls: Vec<Py<BatchCall>>,
-    /// Whether a caller left, or read from a full stream.
+    /// Set if a client disconnected, or read from a full stream.
     clients_changed: bool,
-    /// Whether nothing more will come.
+    /// Set if no further calls will come.
     closed: bool,
 }
 
@@ -48,7 +48,7 @@ impl CallQueue {
         Self { queue, handling, shared, sequences: Mutex::new(None), built: Mutex::new(Some(built)) }
     }
 
-    /// Says how it went, the first time.
+    /// Reports the result of loading, once.
     fn report(&self, result: Built) {
         forks::end_copy(&self.queue.spec().name);
         if let Some(built) = lock(&self.built).take() {
@@ -56,7 +56,7 @@ impl CallQueue {
         }
     }
 
-    /// A call of a batch; nothing if it failed before its handler.
+    /// Creates the call of a batch; `None` if it failed before its handler.
     fn call(&self, py: Python<'_>, mut job: Job, inputs: Inputs) -> PyResult<Option<Py<BatchCall>>> {
         let start = Instant::now();
         let inputs = if job.has_room() { detached(py, || job.admit_late_joiners(inputs)) } else { inputs };
@@ -93,42 +93,42 @@ impl CallQueue {
 
 #[pymethods]
 impl CallQueue {
-    /// What the loop watches for reading: [`CallQueue::take`] has something then.
+    /// The descriptor that the loop watches: readable when [`CallQueue::take`] has events.
     fn fileno(&self) -> i32 {
         self.shared.bell.fileno()
     }
 
-    /// Whether the handler answers in pieces.
+    /// Returns whether the handler responds in chunks.
     #[getter]
     fn streams(&self) -> bool {
         self.queue.spec().streams
     }
 
-    /// How long a stream's caller may leave its handler waiting, in seconds.
+    /// The time in seconds that a client may take to read before its stream is dropped.
     #[getter]
     fn read_timeout(&self) -> f64 {
         SLOW_READER_TIMEOUT.as_secs_f64()
     }
 
-    /// The loop runs on this thread, which is its `threading.get_ident()`.
+    /// Sets the loop's thread, by its `threading.get_ident()`.
     fn set_thread(&self, thread: u64) {
         self.shared.runs_on(thread);
     }
 
-    /// The handler is built. `close_sequence` is called with each sequence that is over.
+    /// Reports that the handler is built. `close_sequence` is called with each sequence that ends.
     fn loaded(&self, close_sequence: Py<PyAny>) {
         *lock(&self.sequences) = Some(Sequences::new(close_sequence));
         self.report(Ok(()));
     }
 
-    /// The handler could not be built.
+    /// Reports that the handler could not be built.
     fn load_failed(&self, raised: Bound<'_, PyAny>) {
         self.report(Err(PyErr::from_value(raised).into()));
     }
 
-    /// What came since the last time.
+    /// Takes the events since the last call.
     fn take(&self, py: Python<'_>) -> PyResult<CallEvents> {
-        // Before it takes what the bell tells, which is its original's.
+        // A forked copy must end before it takes a wake-up of the original process.
         forks::end_copy(&self.queue.spec().name);
         let Taken { fed, clients_changed, closed } = self.shared.take();
         let mut calls = Vec::with_capacity(fed.len());
@@ -147,12 +147,12 @@ impl CallQueue {
         Ok(CallEvents { calls, clients_changed, closed })
     }
 
-    /// Logs what the handler's `close` raised.
+    /// Logs an exception of the handler's `close`, or of a closed generator.
     fn log_exception(&self, raised: Bound<'_, PyAny>) {
         let _ = errors::from_handler(raised.py(), self.queue.spec(), &PyErr::from_value(raised));
     }
 
-    /// Lets go of all sequences.
+    /// Closes all sequences.
     fn close_sequences(&self, py: Python<'_>) {
         if let Some(sequences) = &mut *lock(&self.sequences) {
             sequences.close_all(py, self.queue.spec());

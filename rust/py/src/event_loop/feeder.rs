@@ -1,10 +1,10 @@
-//! The thread that pulls batches for an event loop. It never holds the interpreter.
+//! Feeder of an event loop: a thread that pulls batches and never holds the interpreter.
 
 use super::shared::{Fed, Shared};
 use penstock_core::{Work, queue::Queue};
 use std::{sync::Arc, thread};
 
-/// Pulls batches, at most `most` of them at once, until the queue is closed and empty or the loop has ended.
+/// Pulls batches, at most `most` at once, until the queue is closed and empty or the loop has ended.
 pub(crate) fn spawn(
     queue: Arc<Queue>,
     index: usize,

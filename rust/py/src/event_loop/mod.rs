@@ -1,9 +1,8 @@
-//! An instance whose handler is `async`: one OS thread that runs an event loop, and a thread beside it
+//! Async instances: one OS thread that runs an event loop, and a second thread
 //! that pulls batches and never holds the interpreter.
 //!
-//! `penstock._runtime.event_loop` drives the loop in Python. It is woken through a socket, takes the [`call::BatchCall`]s
-//! that the [`feeder`] left at the [`port::CallQueue`], and runs each as a task of its own. A third thread
-//! watches, and tells the log what blocks the loop.
+//! `penstock._runtime.event_loop` drives the loop in Python. A socket wakes it. It takes the calls that the `feeder`
+//! left in the `call_queue`, and runs each as a task. A third thread detects and logs a blocked loop.
 
 mod batch_call;
 mod block_detector;

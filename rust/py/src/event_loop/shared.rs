@@ -1,4 +1,4 @@
-//! What the threads of an async instance share.
+//! State shared by the threads of an async instance.
 
 use crate::wakeup::Bell;
 use penstock_core::{Inputs, Job, SequenceId};
@@ -12,56 +12,56 @@ use std::{
     time::Duration,
 };
 
-/// What the feeder has for the loop.
+/// An item of the feeder for the loop.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every one is a batch")]
 pub(crate) enum Fed {
     /// A batch and its joined inputs.
     Batch(Job, Inputs),
-    /// Sequences that are over.
+    /// Sequences that have ended.
     Over(Vec<SequenceId>),
 }
 
-/// What is new for the loop.
+/// The events for the loop.
 #[derive(Debug)]
 pub(crate) struct Taken {
-    /// In the order in which it came.
+    /// The items, in order.
     pub(crate) fed: VecDeque<Fed>,
-    /// Whether a caller left, or read from a full stream.
+    /// Set if a client disconnected, or read from a full stream.
     pub(crate) clients_changed: bool,
-    /// Whether nothing more will come.
+    /// Set if no further items will come.
     pub(crate) closed: bool,
 }
 
-/// The one place where the feeder, the loop and the watch meet.
+/// The meeting point of the feeder, the loop and the detector.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) bell: Bell,
-    /// A caller left, or read from a full stream, since the loop last came.
+    /// Set if a client disconnected, or read from a full stream, since the last iteration.
     clients_changed: AtomicBool,
     state: Mutex<State>,
-    /// ResponseHead when a call ended, and when all is over.
+    /// Notified when a call has ended, and at the end.
     ended: Condvar,
-    /// ResponseHead when a call began and the watch sleeps, and when all is over.
+    /// Notified when a call begins while the detector sleeps, and at the end.
     watch: Condvar,
-    /// How often the loop has come.
+    /// The number of iterations of the loop.
     beats: AtomicU64,
-    /// The loop's thread, as Python numbers threads.
+    /// The loop's thread id in Python.
     thread: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
     fed: VecDeque<Fed>,
-    /// Calls that were fed and have not ended.
+    /// The calls that have not ended.
     running: usize,
-    /// Calls that were fed so far.
+    /// The calls so far.
     begun: u64,
-    /// The watch sleeps until a call begins.
+    /// Set while the detector sleeps until a call begins.
     unwatched: bool,
-    /// The feeder will feed nothing more.
+    /// Set once the feeder has ended.
     closed: bool,
-    /// The loop has ended.
+    /// Set once the loop has ended.
     gone: bool,
 }
 
@@ -78,12 +78,12 @@ impl Shared {
         })
     }
 
-    /// What rings the loop when a caller leaves or reads.
+    /// The waker that notifies the loop when a client disconnects or reads.
     pub(crate) fn waker(self: &Arc<Self>) -> Waker {
         Waker::from(Arc::clone(self))
     }
 
-    /// Waits until fewer than `most` calls run. False when the loop has ended.
+    /// Waits until fewer than `most` calls run. Returns false when the loop has ended.
     pub(crate) fn wait_for_place(&self, most: usize) -> bool {
         let state = self.lock();
         let full = |state: &mut State| state.running >= most && !state.gone;
@@ -91,7 +91,7 @@ impl Shared {
         !state.gone
     }
 
-    /// Leaves a batch, or what else the loop is to know. What the loop cannot take any more is dropped.
+    /// Adds an item for the loop. Drops it if the loop has ended.
     pub(crate) fn feed(&self, fed: Fed) {
         let mut state = self.lock();
         if state.gone {
@@ -109,13 +109,13 @@ impl Shared {
         self.bell.ring();
     }
 
-    /// The feeder ends.
+    /// Marks the end of the feeder.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.bell.ring();
     }
 
-    /// What is new since the last time.
+    /// Takes the events since the last call.
     pub(crate) fn take(&self) -> Taken {
         self.beats.fetch_add(1, Ordering::Relaxed);
         self.bell.heard();
@@ -124,7 +124,7 @@ impl Shared {
         Taken { fed: std::mem::take(&mut state.fed), clients_changed, closed: state.closed }
     }
 
-    /// A call has ended.
+    /// Counts a call that has ended.
     pub(crate) fn ended(&self) {
         let mut state = self.lock();
         state.running = state.running.saturating_sub(1);
@@ -132,7 +132,7 @@ impl Shared {
         self.ended.notify_all();
     }
 
-    /// The loop ends: nothing will be taken any more.
+    /// Marks the end of the loop, and drops the remaining items.
     pub(crate) fn leave(&self) {
         let mut state = self.lock();
         state.gone = true;
@@ -143,8 +143,8 @@ impl Shared {
         drop(left);
     }
 
-    /// Waits until a call runs, or one has begun since there were `begun` of them, and says how many there are now.
-    /// `None` when the loop has ended.
+    /// Waits until a call runs, or the number of calls exceeds `begun`. Returns that number; `None` once
+    /// the loop has ended.
     pub(crate) fn wait_for_call(&self, begun: u64) -> Option<u64> {
         let idle = |state: &mut State| {
             state.unwatched = state.running == 0 && state.begun == begun && !state.gone;
@@ -154,28 +154,28 @@ impl Shared {
         (!state.gone).then_some(state.begun)
     }
 
-    /// Whether a call runs.
+    /// Returns whether a call runs.
     pub(crate) fn is_busy(&self) -> bool {
         self.lock().running > 0
     }
 
-    /// Waits for so long, or until the loop has ended. False when it has.
+    /// Waits for that time, or until the loop has ended. Returns false when it has.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let waited = self.watch.wait_timeout_while(self.lock(), time, |state| !state.gone);
         !waited.unwrap_or_else(PoisonError::into_inner).0.gone
     }
 
-    /// The loop runs on this thread.
+    /// Sets the loop's thread id.
     pub(crate) fn runs_on(&self, thread: u64) {
         self.thread.store(thread, Ordering::Relaxed);
     }
 
-    /// The loop's thread; 0 before it runs.
+    /// The loop's thread id; 0 before it runs.
     pub(crate) fn thread(&self) -> u64 {
         self.thread.load(Ordering::Relaxed)
     }
 
-    /// Counts how often the loop has come.
+    /// The number of iterations of the loop.
     pub(crate) fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)
     }

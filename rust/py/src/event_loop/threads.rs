@@ -9,8 +9,7 @@ use std::{
     thread,
 };
 
-/// Starts an instance's threads. The loop's thread reports on `built` and is the one that is returned; the
-/// other two end with it.
+/// Starts an instance's threads, and returns the loop's, which reports on `built`. The other two end with it.
 pub(crate) fn spawn(
     queue: Arc<Queue>,
     index: usize,
@@ -37,7 +36,7 @@ fn run(py: Python<'_>, queue: Arc<Queue>, handling: Arc<Handling>, shared: Arc<S
     }
 }
 
-/// Tells the other threads that the loop has ended, however it did.
+/// Marks the end of the loop, also after a panic.
 struct Leave(Arc<Shared>);
 
 impl Drop for Leave {

@@ -10,7 +10,7 @@ use pyo3::{
 
 pub(crate) type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, Context>>);
 
-/// The arguments of a call, and the context if the handler wants it.
+/// Creates the arguments of a call, and the context if the handler takes one.
 pub(crate) fn arguments<'py>(
     py: Python<'py>,
     handling: &Handling,
@@ -35,7 +35,7 @@ pub(crate) fn arguments<'py>(
     Ok((PyTuple::new(py, arguments)?, context))
 }
 
-/// The request, or a list of them where they share calls; and the context if the handler wants it.
+/// Creates the request, or the list of requests with batching, and the context if the handler takes one.
 fn raw_arguments<'py>(
     py: Python<'py>,
     handling: &Handling,

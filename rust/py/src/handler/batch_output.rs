@@ -1,4 +1,4 @@
-//! Rows that a handler fails alone: a `RowErrors`, or exceptions in the lists that it returns.
+//! Result of one handler call: the outputs of its batch, and the rows that failed.
 
 use super::{
     outputs::{self, Outputs},
@@ -8,21 +8,21 @@ use crate::{definition::Handling, errors};
 use penstock_core::{ModelSpec, RequestOutput, Result, RowFailures};
 use pyo3::prelude::*;
 
-/// What a handler made of a batch.
+/// The result of a batch.
 #[derive(Default)]
 pub(crate) struct Parted {
     /// The outputs of all rows.
     pub(crate) outputs: Outputs,
     /// The rows that failed.
     pub(crate) failed: RowFailures,
-    /// In place of both, what each request is answered.
+    /// In place of both: the output or error of each request.
     pub(crate) per_request: Option<Vec<Result<RequestOutput>>>,
 }
 
-/// What a handler returned or raised, as outputs and the rows that failed.
+/// Converts the return value or exception of a handler.
 ///
 /// # Errors
-/// As [`outputs::tensors`]; what the handler raised if it means the whole batch.
+/// Those of [`outputs::tensors`]; the handler's exception if it concerns the whole batch.
 pub(crate) fn tensors(
     py: Python<'_>,
     spec: &ModelSpec,

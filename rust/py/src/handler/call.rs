@@ -1,4 +1,4 @@
-//! One call of a handler: arrays in, handler, tensors out, and where the time went.
+//! One call of a handler, with its conversions and its times.
 
 use super::{
     arguments,
@@ -12,10 +12,10 @@ use pyo3::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use std::time::{Duration, Instant};
 
-/// Calls `handler` with a batch's inputs. `attached_at` is when this thread got the interpreter.
+/// Calls `handler` with a batch's inputs. `attached_at` is the time at which this thread got the interpreter.
 ///
 /// # Errors
-/// `Handler` for what the handler raised or returned; its own kind for one of Penstock's exceptions.
+/// `Handler` for an exception or a wrong return value; its own kind for one of Penstock's exceptions.
 pub(crate) fn call(
     handler: &Bound<'_, PyAny>,
     handling: &Handling,
@@ -53,13 +53,13 @@ pub(crate) fn call(
     })
 }
 
-/// The processor time of this thread: what a handler used itself, without what it slept.
+/// The processor time of this thread, which excludes waits.
 pub(crate) fn thread_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The error of a batch whose conversion panicked: ours, not the handler's.
+/// The error of a batch whose conversion panicked: an error of the server, not of the handler.
 pub(crate) fn panicked(job: &Job) -> Error {
     Error::new(penstock_core::Kind::Internal, format!("model '{}': the server failed on this batch", job.spec().name))
 }

@@ -1,4 +1,4 @@
-//! What a handler that asks for it learns of its callers: `penstock.Context`.
+//! `penstock.Context` and `penstock.RequestInfo`: requests of the current batch, for its handler.
 
 use super::{
     metrics::HandlerMetrics,
@@ -23,7 +23,7 @@ use std::{
     time::Instant,
 };
 
-/// What one caller sent beside its tensors.
+/// Metadata of one client's request.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct RequestInfo {
@@ -37,7 +37,7 @@ pub(crate) struct RequestInfo {
     sequence: Option<Py<SequenceInfo>>,
     until: Option<Instant>,
     probe: Option<CancelProbe>,
-    /// The names of the outputs that it asked an open model for.
+    /// The requested outputs of a raw request.
     asked: Option<Box<[Box<str>]>>,
 }
 
@@ -94,7 +94,7 @@ impl RequestInfo {
     }
 }
 
-/// What a handler may know of the requests that it answers.
+/// Context of a handler call.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -102,14 +102,14 @@ pub(crate) struct Context {
     spec: Arc<ModelSpec>,
     metrics: Arc<ModelMetrics>,
     answer: Mutex<Parameters>,
-    /// Whom it may call.
+    /// The models that the handler may call.
     caller: Arc<Caller>,
-    /// The span that the batch is computed in.
+    /// The span of the batch.
     trace: Option<TraceText>,
 }
 
 impl Context {
-    /// The context of one batch.
+    /// Creates the context of one batch.
     pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences, caller: &Arc<Caller>) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
         let keeps = spec.retries_on_oom() || spec.raw_requests;
@@ -117,7 +117,7 @@ impl Context {
             .parts_mut()
             .iter_mut()
             .map(|part| {
-                // A batch that may have to run again is asked for it again, and a request that is handed on as it is has it too.
+                // A batch that may run again, and a raw request, need their metadata later.
                 let caller = if keeps { part.request.metadata.clone() } else { part.request.metadata.take() };
                 let caller = caller.map(|caller| *caller).unwrap_or_default();
                 let (rows, until) = (part.request.rows, part.request.deadline);
@@ -135,7 +135,7 @@ impl Context {
         Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller, trace })
     }
 
-    /// What of the callers holds for models that the handler calls.
+    /// The properties of the requests that apply to calls of other models.
     fn carried(&self) -> Carried {
         let requests = || self.requests.iter().map(Py::get);
         let caller = match &self.requests[..] {
@@ -144,7 +144,7 @@ impl Context {
         };
         Carried {
             audience: Audience {
-                // As long as any of them waits.
+                // The latest deadline: a call continues while any client waits.
                 deadline: requests()
                     .map(|one| one.until)
                     .collect::<Option<Vec<_>>>()
@@ -156,7 +156,7 @@ impl Context {
         }
     }
 
-    /// The parameters that the handler set.
+    /// Takes the parameters that the handler set.
     pub(crate) fn take_answer(&self) -> Parameters {
         std::mem::take(&mut self.answer.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -1,7 +1,7 @@
-//! An instance: one OS thread that builds a handler, pulls batches, and calls it.
+//! Instance thread: builds a handler, pulls batches, and calls it.
 //!
-//! This is the one loop in which user code runs. The thread is attached to the interpreter from the
-//! start and lets go of it while it waits for a batch and joins its rows.
+//! This is the only loop in which user code runs. The thread is attached to the interpreter from the start, and
+//! detaches while it waits for a batch and joins its rows.
 
 use super::{call, load_result::Built, sequences::Sequences, stream};
 use crate::{
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A wait for the interpreter from which on it pays to let late requests join the batch.
+/// The wait for the interpreter from which on it pays to let late requests join the batch.
 const LATE_FROM: Duration = Duration::from_micros(100);
 
 /// Starts one instance's thread, which reports on `built`.
@@ -31,7 +31,7 @@ pub(crate) fn spawn(
     let name = format!("penstock-{}", queue.spec().name);
     let work = move |py: Python<'_>| {
         run(py, &queue, index, &handling, &built);
-        // The last instance of a model that was replaced lets go of its code here, with the interpreter.
+        // The last instance of a replaced model drops the model's code here, with the interpreter.
         drop(handling);
     };
     thread::Builder::new().name(name).spawn(move || attached(work))
@@ -57,7 +57,7 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, bu
             return;
         }
     };
-    // A server that does not wait any more has closed the queue, so this instance closes its handler at once.
+    // A server that waits no longer has closed the queue, so this instance closes its handler at once.
     let _ = built.send(Ok(()));
     drop(handler);
     let mut sequences = Sequences::new(close_sequence.unbind());
@@ -70,7 +70,7 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, bu
     }
 }
 
-/// Waits for a batch and joins its rows, without the interpreter. Lets go of sequences in between.
+/// Waits for a batch and joins its rows, without the interpreter. Closes sequences in between.
 fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequences) -> Option<(Job, Inputs)> {
     let (mut job, inputs, waited) = loop {
         let (work, waited) = detached_timed(py, || match queue.next_to_enter(index)? {
@@ -87,7 +87,7 @@ fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequen
     };
     let inputs = match waited < LATE_FROM || !job.has_room() {
         true => inputs,
-        // Nothing is copied, and whoever else waits for the interpreter would have it meanwhile.
+        // Nothing is copied, and another thread would take the interpreter meanwhile.
         false if job.spec().raw_requests => job.admit_late_joiners(inputs),
         false => detached(py, || job.admit_late_joiners(inputs)),
     };

@@ -4,18 +4,18 @@ use crate::attach::detached;
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::{sync::mpsc, time::Duration};
 
-/// How often a waiting main thread looks for signals.
+/// The interval at which a waiting main thread checks for signals.
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
-/// What an instance says once its handler is built, or could not be.
+/// The result of building a handler.
 pub(crate) type Built = std::result::Result<(), Unbuilt>;
 
-/// Why an instance could not be built.
+/// The reason that an instance could not be built.
 #[derive(Debug)]
 pub(crate) enum Unbuilt {
-    /// What was raised here.
+    /// An exception of this process.
     Here(PyErr),
-    /// What was raised in its process.
+    /// The failure of its own process.
     InProcess(penstock_process::LoadFailure),
 }
 
@@ -50,14 +50,14 @@ impl Unbuilt {
 /// Waits until every instance is built.
 ///
 /// # Errors
-/// What the first one that failed raised.
+/// The failure of the first instance that failed.
 pub(crate) fn wait_built(
     py: Python<'_>,
     built: mpsc::Receiver<Built>,
     count: usize,
     stopping: impl Fn() -> bool,
 ) -> Built {
-    // The receiver is not shared; it only has to be handed to the closure that waits.
+    // The receiver is not shared. The mutex only lets the waiting closure use it.
     let built = std::sync::Mutex::new(built);
     let mut waiting = count;
     while waiting > 0 {

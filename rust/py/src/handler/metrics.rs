@@ -1,4 +1,4 @@
-//! The metrics that a handler keeps: `Context.metrics`.
+//! `Context.metrics`: the metrics of a handler.
 
 use penstock_core::{
     ModelSpec,
@@ -11,7 +11,7 @@ use pyo3::{
 };
 use std::sync::Arc;
 
-/// Counters, gauges and histograms of a model's own.
+/// Counters, gauges and histograms of a model.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct HandlerMetrics {
@@ -28,7 +28,7 @@ impl HandlerMetrics {
         match self.metrics.record(kept) {
             Ok(()) => Ok(()),
             Err(MetricRejected::Wrong(text)) => Err(PyValueError::new_err(text)),
-            // A metric that is not kept is no reason to fail a request.
+            // A request does not fail because a metric is dropped.
             Err(unkept) => self.metrics.log_line(&unkept).map_or(Ok(()), |line| self.warn(py, &line)),
         }
     }

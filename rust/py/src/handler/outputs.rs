@@ -16,10 +16,10 @@ use smallvec::SmallVec;
 /// The outputs of a batch or of one row, in declared order.
 pub(crate) type Outputs = SmallVec<[Tensor; 2]>;
 
-/// The output tensors of what a handler returned.
+/// Converts the return value of a handler.
 ///
 /// # Errors
-/// `Handler` that names what was returned and what was declared.
+/// `Handler` with the returned and the declared outputs.
 pub(crate) fn tensors(
     spec: &ModelSpec,
     forms: &[ArrayForm],
@@ -35,8 +35,7 @@ pub(crate) fn tensors(
 
 type Items<'py> = SmallVec<[Bound<'py, PyAny>; 2]>;
 
-/// The returned objects in declaration order. The container is let go, so that an array it held alone
-/// is ours alone.
+/// The returned objects in declared order. The container is dropped, so that arrays that only it held are unshared.
 fn by_output<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Items<'py>> {
     let declared = spec.outputs.len();
     if let Ok(named) = returned.cast::<PyDict>() {
@@ -98,7 +97,7 @@ fn check_count(spec: &ModelSpec, count: usize) -> Result<()> {
     )))
 }
 
-/// One output, whose rows may differ in length if it is declared so.
+/// Converts one output, whose rows may differ in length if it is declared so.
 ///
 /// # Errors
 /// `Handler` that names the output.
@@ -114,7 +113,7 @@ fn output(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, form: &ArrayFo
     })
 }
 
-/// What a piece holds, and whether it is `penstock.Final`; nothing for a `Final` without outputs.
+/// Unwraps a `penstock.Final`: returns its outputs, `None` without any, and whether the chunk was one.
 pub(crate) fn unwrapped<'py>(piece: Bound<'py, PyAny>, spec: &ModelSpec) -> Result<(Option<Bound<'py, PyAny>>, bool)> {
     static FINAL: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = piece.py();

@@ -1,11 +1,11 @@
-//! `penstock.Answers`: what a handler returns that answers each request of a batch by itself.
+//! `penstock.Answers`: the outputs of a handler that responds to each request of a batch separately.
 
 use super::{outputs, row_errors};
 use crate::{convert::array_form::ArrayForm, errors};
 use penstock_core::{ModelSpec, RequestOutput, Result};
 use pyo3::{intern, prelude::*, sync::PyOnceLock, types::PyTuple};
 
-/// Whether a handler returned them.
+/// Returns whether a handler returned an `Answers`.
 pub(crate) fn are(returned: &Bound<'_, PyAny>) -> bool {
     static CLASS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = returned.py();
@@ -14,10 +14,10 @@ pub(crate) fn are(returned: &Bound<'_, PyAny>) -> bool {
     class.is_ok_and(|class| returned.get_type().is(class.bind(py)))
 }
 
-/// The outputs of each request, or why it failed.
+/// Converts the outputs or the exception of each request.
 ///
 /// # Errors
-/// `Handler` if they cannot be read.
+/// `Handler` if the attributes cannot be read.
 pub(crate) fn tensors(
     spec: &ModelSpec,
     forms: &[ArrayForm],
@@ -29,7 +29,7 @@ pub(crate) fn tensors(
         Ok(each.iter().collect())
     };
     let each = take().map_err(|error| errors::from_handler(py, spec, &error))?;
-    // So that arrays that only they held are ours alone.
+    // So that arrays that only it held are unshared.
     drop(answers);
     let one = |answer: Bound<'_, PyAny>| match row_errors::is_exception(&answer) {
         true => Err(row_errors::failure(spec, &answer)),

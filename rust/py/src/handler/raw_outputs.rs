@@ -1,4 +1,4 @@
-//! From what an open model's handler returned to the answers of its requests.
+//! Responses to raw requests, from the return value of their handler.
 
 use super::{outputs::unwrapped, row_errors};
 use crate::{
@@ -15,13 +15,13 @@ use pyo3::{
     types::{PyBytes, PyDict, PyList, PyString, PyTuple},
 };
 
-/// Bodies from this size on are sent as they lie in Python's memory; below it a copy is cheaper.
+/// The size from which on bodies are sent from Python's memory; below it a copy costs less.
 const BORROW_FROM: usize = 64 << 10;
 
-/// What each of `requests` is answered, of what the handler returned or raised.
+/// Converts the return value or exception of a handler to one response for each request.
 ///
 /// # Errors
-/// What all of them are told: what was raised, or that there is no answer to each.
+/// The error for all requests: the exception, or a return value that is not a list.
 pub(crate) fn parted(
     py: Python<'_>,
     spec: &ModelSpec,
@@ -35,10 +35,10 @@ pub(crate) fn parted(
     Ok(listed(spec, returned)?.into_iter().map(|item| one(spec, handling, item)).collect())
 }
 
-/// What each request is given at one step, of what the handler yielded.
+/// Converts one yielded value to one chunk for each request.
 ///
 /// # Errors
-/// As [`parted`].
+/// Those of [`parted`].
 pub(crate) fn pieces(
     spec: &ModelSpec,
     handling: &Handling,
@@ -50,7 +50,7 @@ pub(crate) fn pieces(
     Ok(listed(spec, yielded)?.into_iter().map(|item| piece(spec, handling, item)).collect())
 }
 
-/// One request's part of a step: None for nothing, `Final` for the end.
+/// Converts one request's part of a yielded value: None for no chunk, `Final` for the last one.
 fn piece(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> RowChunk<RequestOutput> {
     if item.is_none() && spec.batching.is_some() {
         return RowChunk::Nothing;
@@ -65,7 +65,7 @@ fn piece(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> RowCh
     }
 }
 
-/// The answers of a batch, one of each request.
+/// The items of a batch, one for each request.
 fn listed<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Vec<Bound<'py, PyAny>>> {
     if let Ok(list) = returned.cast::<PyList>() {
         return Ok(list.iter().collect());
@@ -77,7 +77,7 @@ fn listed<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Vec<Boun
     Err(Error::handler(format!("model '{model}' returned {class}, expected a list of an answer to each request")))
 }
 
-/// The answer to one request.
+/// Converts the response to one request.
 fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RequestOutput> {
     let item = match item.cast_into::<PyDict>() {
         Ok(outputs) => return with_outputs(spec, handling, outputs, ResponseHead::default()),
@@ -89,7 +89,7 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
         let told =
             ResponseHead { status: *status, headers: headers.clone(), body, id: id.clone(), ..ResponseHead::default() };
         let parameters = parameters.clone();
-        // Arrays that only the answer holds are ours alone once it is let go.
+        // Arrays that only the response holds are unshared once it is dropped.
         let outputs = response.get().outputs(item.py(), from_numpy::is_last(&item));
         drop(item);
         let own = match outputs {
@@ -125,7 +125,7 @@ fn with_outputs(
     told: ResponseHead,
 ) -> Result<RequestOutput> {
     let items: Vec<_> = outputs.iter().collect();
-    // So that arrays that only it held are ours alone.
+    // So that arrays that only it held are unshared.
     drop(outputs);
     let (mut names, mut tensors) = (Vec::with_capacity(items.len()), penstock_core::Outputs::new());
     for (name, item) in items {

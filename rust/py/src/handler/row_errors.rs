@@ -1,4 +1,4 @@
-//! Rows that a handler fails alone: a `RowErrors`, or exceptions in the lists that it returns.
+//! Rows that a handler fails separately: a `RowErrors`, or exceptions in the lists that it returns.
 
 use crate::errors;
 use penstock_core::{Error, ModelSpec, Result, RowFailures};
@@ -12,10 +12,10 @@ use pyo3::{
 /// The exception of each row that failed.
 type RaisedRows<'py> = Vec<(usize, Bound<'py, PyAny>)>;
 
-/// Takes what a handler returned apart: the rows that failed, and the outputs, with something in their places.
+/// Splits a return value into the rows that failed, and the outputs, with placeholders for the failed rows.
 ///
 /// # Errors
-/// `Handler` if it cannot be.
+/// `Handler` if it cannot be split.
 pub(crate) fn part<'py>(
     spec: &ModelSpec,
     returned: &Bound<'py, PyAny>,
@@ -32,17 +32,17 @@ pub(crate) fn part<'py>(
     Ok((RowFailures::new(failed), outputs))
 }
 
-/// What the caller of a row is told.
+/// The error for the client of a row.
 pub(crate) fn failure(spec: &ModelSpec, raised: &Bound<'_, PyAny>) -> Error {
     errors::from_handler(raised.py(), spec, &PyErr::from_value(raised.clone()))
 }
 
-/// Whether a batched handler raised `RowErrors`.
+/// Returns whether a batched handler raised `RowErrors`.
 pub(crate) fn is_raised(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> bool {
     spec.batching.is_some() && is_row_errors(raised.value(py))
 }
 
-/// Whether a row of what a batched handler returned failed. Looks into lists; arrays have no exceptions.
+/// Returns whether a row of a batched return value failed. Checks lists; arrays hold no exceptions.
 pub(crate) fn has_failures(spec: &ModelSpec, returned: &Bound<'_, PyAny>) -> bool {
     if spec.batching.is_none() {
         return false;

@@ -1,11 +1,11 @@
-//! The state that an instance holds for sequences: one dict each, on the instance's own thread.
+//! State of sequences on an instance: one dict each, on the instance's thread.
 
 use crate::errors;
 use penstock_core::{ModelSpec, SequenceId, Step};
 use pyo3::{IntoPyObjectExt as _, prelude::*, types::PyDict};
 use std::collections::HashMap;
 
-/// One request's place in a sequence, and the sequence's state.
+/// A step of a sequence, and the sequence's state.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct SequenceInfo {
@@ -34,11 +34,11 @@ impl SequenceInfo {
     }
 }
 
-/// The sequences that an instance holds.
+/// The sequences of an instance.
 #[derive(Debug)]
 pub(crate) struct Sequences {
     states: HashMap<SequenceId, SequenceState>,
-    /// What the handler wants to be called with when a sequence is over.
+    /// The handler's function for sequences that end.
     close: Py<PyAny>,
 }
 
@@ -49,12 +49,12 @@ struct SequenceState {
 }
 
 impl Sequences {
-    /// Those of a handler that was just built.
+    /// No sequences yet, for a handler that was just built.
     pub(crate) fn new(close: Py<PyAny>) -> Self {
         Self { states: HashMap::new(), close }
     }
 
-    /// What the handler sees of one step. A start begins with an empty state.
+    /// Creates the handler's view of one step. A start begins with an empty state.
     pub(crate) fn step(&mut self, py: Python<'_>, spec: &ModelSpec, step: &Step) -> PyResult<Py<SequenceInfo>> {
         if step.start {
             self.close(py, spec, &step.id);
@@ -66,7 +66,7 @@ impl Sequences {
         Py::new(py, SequenceInfo { id: step.id.clone(), start: step.start, end: step.end, state })
     }
 
-    /// Lets go of a sequence, if it is states. What its handler raises then goes to the log.
+    /// Closes a sequence, if the instance has it. The log gets exceptions of the handler.
     pub(crate) fn close(&mut self, py: Python<'_>, spec: &ModelSpec, id: &SequenceId) {
         let Some(SequenceState { state, ended }) = self.states.remove(id) else { return };
         let closed = Py::new(py, SequenceInfo { id: id.clone(), start: false, end: ended, state })
@@ -76,7 +76,7 @@ impl Sequences {
         }
     }
 
-    /// Lets go of all of them.
+    /// Closes all sequences.
     pub(crate) fn close_all(&mut self, py: Python<'_>, spec: &ModelSpec) {
         let states: Vec<SequenceId> = self.states.keys().cloned().collect();
         states.iter().for_each(|id| self.close(py, spec, id));

@@ -1,5 +1,5 @@
-//! A handler that answers in pieces: its generator is run here, on its instance's thread, and is paused
-//! while its callers read slower than it yields.
+//! Streaming handlers: the instance's thread runs their generator, and pauses it while clients read slower than it
+//! yields.
 
 use super::{
     arguments,
@@ -28,7 +28,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Answers a batch with the pieces that its handler yields.
+/// Responds to a batch with the chunks that its handler yields.
 pub(crate) fn answer(
     handler: &Bound<'_, PyAny>,
     handling: &Handling,
@@ -73,7 +73,7 @@ pub(crate) fn begin<'a, 'py>(
     }
 }
 
-/// A handler's generator under way.
+/// The generator of a handler.
 pub(crate) struct Generator<'a, 'py> {
     handling: &'a Handling,
     pieces: Bound<'py, PyIterator>,
@@ -81,7 +81,7 @@ pub(crate) struct Generator<'a, 'py> {
 }
 
 impl Generator<'_, '_> {
-    /// Runs it, and lets it clean up.
+    /// Runs it, and closes it.
     pub(crate) fn run_to_end(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
         let run = catch_unwind(AssertUnwindSafe(|| self.run(streaming)));
         let result = run.unwrap_or_else(|_| Err(panicked(streaming.job())));
@@ -89,7 +89,7 @@ impl Generator<'_, '_> {
         result
     }
 
-    /// Runs it to its end, or until nobody reads any more.
+    /// Runs it to its end, or until all clients have disconnected.
     fn run(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
         let py = self.pieces.py();
         let (began, cpu_began) = (Instant::now(), thread_time());
@@ -121,21 +121,21 @@ impl Generator<'_, '_> {
         Ok(InterpreterTimes { handler, handler_cpu, boundary, output: boundary })
     }
 
-    /// Lets a generator that was not run to its end clean up.
+    /// Closes a generator that may not have reached its end.
     fn close(&self, job: &Job) {
         let py = self.pieces.py();
         let Ok(Some(close)) = self.pieces.getattr_opt(intern!(py, "close")) else { return };
         if let Err(error) = close.call0() {
-            // What it raises while it is closed has no caller any more; the log gets it.
+            // No client waits for this exception, so only the log gets it.
             let _ = errors::from_handler(py, job.spec(), &error);
         }
     }
 }
 
-/// Gives the callers what a handler yielded.
+/// Sends a value that a handler yielded.
 ///
 /// # Errors
-/// `Handler` for outputs that are not as declared.
+/// `Handler` for outputs that do not match the declaration.
 pub(crate) fn send(
     streaming: &mut impl Pieces,
     handling: &Handling,
@@ -171,10 +171,10 @@ pub(crate) fn send(
     }
 }
 
-/// What a handler's generator raised: its end, where it means single rows only.
+/// Handles an exception of a generator: ends single streams, where it concerns single rows only.
 ///
 /// # Errors
-/// What it means for the whole batch.
+/// The exception, if it concerns the whole batch.
 pub(crate) fn raised(
     streaming: &mut impl Pieces,
     handling: &Handling,
@@ -190,7 +190,7 @@ pub(crate) fn raised(
     part(streaming, handling, &parameters, error.value(py).as_any(), true)
 }
 
-/// Ends the streams of the rows that failed, and gives the other callers their outputs if there are any.
+/// Ends the streams of the rows that failed, and sends the other clients their outputs if there are any.
 fn part(
     streaming: &mut impl Pieces,
     handling: &Handling,
@@ -207,8 +207,7 @@ fn part(
     }
 }
 
-/// One row's part of a list: None for nothing at this step, `Final` for the end of the row, an exception for
-/// its failure.
+/// Converts one row of a yielded list: None for no chunk, `Final` for the last one, an exception for a failure.
 fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RowChunk> {
     if item.is_none() {
         return Ok(RowChunk::Nothing);
@@ -224,7 +223,7 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
     Ok(if last { RowChunk::Last(outputs) } else { RowChunk::More(outputs) })
 }
 
-/// A row's tensor with the batch axis in front. A bare value stands for a row of one element.
+/// Adds the batch axis to a row's tensor. A bare value is a row of one element.
 fn one_row(spec: &ModelSpec, index: usize, tensor: Tensor) -> Result<Tensor> {
     let (datatype, own, buffer) = tensor.into_parts();
     let mut shape = Shape::new();

@@ -1,27 +1,27 @@
-//! Where pieces go.
+//! Sink of a stream's chunks.
 
 use super::outputs::Outputs;
 use penstock_core::{Job, Parameters, RequestOutput, Result, RowChunk, RowFailures, Streaming};
 
-/// Where pieces go: to callers, or to the server that has them.
+/// Sink of a stream's chunks: the clients, or the server that has them.
 pub(crate) trait Pieces: Send {
     /// The batch.
     fn job(&self) -> &Job;
-    /// Whether anybody still reads.
+    /// Returns whether any client still reads.
     fn is_wanted(&self) -> bool;
-    /// Whether somebody has to read before the handler goes on.
+    /// Returns whether a client has to read before the handler may continue.
     fn is_full(&mut self) -> bool;
-    /// Blocks until nobody has to.
+    /// Blocks until no client has to read first.
     fn wait_for_room(&mut self);
     /// Ends the streams of rows that failed.
     fn fail_rows(&mut self, failed: &RowFailures) -> Result<()>;
-    /// Gives everybody their rows of `outputs`; with `last`, that was all.
+    /// Sends all clients their rows of `outputs`; with `last`, that was all.
     fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()>;
-    /// Gives each caller its own, or ends its stream with the error.
+    /// Sends each client its own chunk, or ends its stream with the error.
     fn send_apart(&mut self, apart: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()>;
-    /// Gives each row its own.
+    /// Sends each row its own chunk.
     fn send_rows(&mut self, rows: Vec<RowChunk>, parameters: &Parameters) -> Result<()>;
-    /// Ends all streams, well.
+    /// Ends all streams without an error.
     fn end_all(&mut self);
 }
 

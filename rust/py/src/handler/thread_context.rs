@@ -1,4 +1,4 @@
-//! What a thread computes now, for whoever logs from inside of a handler.
+//! Context of a handler's thread: the batch for log records, and the span for OpenTelemetry.
 
 use penstock_core::{Job, ModelSpec};
 use penstock_server::{MAX_NAME_BYTES, plain};
@@ -12,7 +12,7 @@ thread_local! {
     static CURRENT: RefCell<Option<Arc<Current>>> = const { RefCell::new(None) };
 }
 
-/// A batch that is computed, and the ids of its requests.
+/// A batch and the ids of its requests.
 #[derive(Debug)]
 pub(crate) struct Current {
     spec: Arc<ModelSpec>,
@@ -20,7 +20,7 @@ pub(crate) struct Current {
 }
 
 impl Current {
-    /// Nothing, if nobody asked for it when the requests came. To be called before the context takes what it needs.
+    /// `None` if request contexts were off when the requests came. Call it before the context takes the metadata.
     pub(crate) fn of(job: &Job) -> Option<Arc<Self>> {
         let ids: Vec<_> =
             job.parts().iter().filter_map(|part| Some(part.request.context.as_ref()?.id.clone())).collect();
@@ -33,7 +33,7 @@ impl Current {
     }
 }
 
-/// This thread computes a batch until this is dropped.
+/// Sets the thread's log context until it is dropped.
 pub(crate) struct Computing(bool);
 
 impl Computing {
@@ -55,26 +55,26 @@ impl Drop for Computing {
     }
 }
 
-/// From now on requests say who they are.
+/// Lets requests carry their ids from now on.
 #[pyfunction]
 pub(crate) fn enable_request_contexts() {
     penstock_core::enable_request_contexts();
 }
 
-/// What this thread computes now: a model, its version, and the ids of the requests.
+/// Returns the batch that this thread computes: model, version and request ids.
 #[pyfunction]
 pub(crate) fn log_context(py: Python<'_>) -> PyResult<Option<(String, String, Bound<'_, PyTuple>)>> {
     CURRENT.with_borrow(Clone::clone).map(|current| current.tell(py)).transpose()
 }
 
-/// Text as the server's log has it: what does not print is escaped, and names are cut.
+/// Escapes unprintable characters as the server's log does; with `cut`, also shortens the text.
 #[pyfunction]
 #[pyo3(signature = (text, *, cut))]
 pub(crate) fn escape_text(text: &Bound<'_, PyString>, cut: bool) -> String {
     plain(&text.to_string_lossy(), if cut { MAX_NAME_BYTES } else { usize::MAX }).into_owned()
 }
 
-/// This thread is in a batch's span until this is dropped. Costs nothing for a batch that is not traced.
+/// Sets the thread's OpenTelemetry context to the batch's span until it is dropped. Free without tracing.
 pub(crate) struct InTrace<'py>(Option<(Bound<'py, PyModule>, Bound<'py, PyAny>)>);
 
 impl<'py> InTrace<'py> {
@@ -85,7 +85,7 @@ impl<'py> InTrace<'py> {
             Ok((!token.is_none()).then_some((module, token)))
         };
         let trace = job.trace().map(|trace| (&*trace.parent, &*trace.state));
-        // A handler is not failed for its trace.
+        // A handler must not fail because of its trace.
         Self(trace.and_then(|trace| attach(trace).inspect_err(|error| error.print(py)).ok().flatten()))
     }
 }

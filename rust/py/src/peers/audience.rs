@@ -1,19 +1,19 @@
-//! Clients for whom a model calls another one.
+//! Clients on whose behalf a model calls another one.
 
 use penstock_core::CancelProbe;
 use std::time::Instant;
 
-/// Those for whom a model is called.
+/// The clients on whose behalf a model is called.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Audience {
-    /// When none of them waits any more.
+    /// Their latest deadline.
     pub(crate) deadline: Option<Instant>,
-    /// Tell whether they have left; none if that cannot be told of each.
+    /// One probe per client; empty if not every client can be probed.
     pub(crate) probes: Vec<CancelProbe>,
 }
 
 impl Audience {
-    /// Whether nobody waits for the answer any more.
+    /// Returns whether all clients have disconnected.
     pub(super) fn is_gone(&self) -> bool {
         !self.probes.is_empty() && self.probes.iter().all(CancelProbe::is_cancelled)
     }

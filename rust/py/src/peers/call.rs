@@ -1,4 +1,4 @@
-//! `_core.PeerCall`: one call of a model by a model, to be waited for on a thread or on an event loop.
+//! `_core.PeerCall`: one call of a model by another, awaited on a thread or on an event loop.
 
 use super::{
     audience::Audience,
@@ -14,7 +14,7 @@ use std::{
     task::{Context, Poll},
 };
 
-/// A call. Dropped or cancelled before its answer came, it is abandoned.
+/// A call. Dropped before its response, it is cancelled.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct PeerCall {
     spec: Arc<ModelSpec>,
@@ -55,7 +55,7 @@ impl PeerCall {
         self.outputs(py, answer, false)
     }
 
-    /// The outputs if they are there; else `ticket` is left at the notifier when it is worth asking again.
+    /// Returns the outputs if they are there. Otherwise the notifier reports `ticket` when polling again can succeed.
     fn poll<'py>(
         &self,
         py: Python<'py>,
@@ -81,13 +81,13 @@ impl PeerCall {
         }
     }
 
-    /// In how many seconds it is worth asking again, whatever happens; None if there is no such time.
+    /// Seconds after which to poll again even without a notification.
     #[getter]
     fn poll_after(&self) -> Option<f64> {
         self.lock().as_ref().and_then(Pending::patience).map(|patience| patience.as_secs_f64())
     }
 
-    /// Abandons the call, if it has not ended.
+    /// Cancels the call, unless it has ended.
     fn cancel(&self, py: Python<'_>) {
         let pending = self.lock().take();
         detached(py, move || drop(pending));

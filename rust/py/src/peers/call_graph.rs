@@ -1,27 +1,27 @@
-//! Who calls whom.
+//! Graph of calls between models, without circles.
 //!
 //! # Rationale
-//! A caller keeps its instance while it waits. If models called each other in a circle, all their instances could wait
-//! for one another for ever. So the calls that were declared or made are kept as a graph, and a call that would close a
-//! circle is refused: at its first time, under any load, and not only when all instances happen to be busy. Versions
-//! of a model count as one.
+//! A calling model occupies its instance while it waits. If models called each other in a circle, all their instances
+//! could wait for one another for ever. So declared and actual calls are kept as a graph, and a call that would close
+//! a circle fails: at the first time, under any load, and not only when all instances happen to be busy. All versions
+//! of a model are one node.
 
 use penstock_core::{Error, Kind, Model, ModelSpec, Registry, Result};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
-/// The models that can be called, and who calls whom.
+/// The callable models and the calls between them.
 #[derive(Debug)]
 pub(crate) struct Peers {
     registry: Arc<Registry>,
     edges: Mutex<Vec<Edge>>,
 }
 
-/// One loaded model calls another. What is replaced takes its edges along.
+/// A call of one model by another. A replaced model takes its edges along.
 #[derive(Debug)]
 struct Edge {
     caller: Weak<ModelSpec>,
     callee: Arc<str>,
-    /// It closed no circle when it was first made; one that was only declared has to be looked at yet.
+    /// Set once the call was made and closed no circle; a declared call is checked at the first time.
     checked: bool,
 }
 
@@ -31,12 +31,12 @@ impl Edge {
     }
 }
 
-/// One loaded model, as a caller of others.
+/// One loaded model, as a caller.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    /// The models that it says it calls; `None` if it does not say.
+    /// The models that it declares to call; `None` without a declaration.
     calls: Option<Vec<String>>,
-    /// Set when it is loaded by a server; never in a process of its own.
+    /// Set when a server loads it; never in a process instance.
     peers: OnceLock<Weak<Peers>>,
 }
 
@@ -45,7 +45,7 @@ impl Caller {
         Self { calls, peers: OnceLock::new() }
     }
 
-    /// Lets the model call others, and notes whom it says it calls.
+    /// Lets the model call others, and adds its declared calls to the graph.
     pub(crate) fn join(&self, peers: &Arc<Peers>, spec: &Arc<ModelSpec>) {
         let mut edges = peers.lock();
         for callee in self.calls.iter().flatten() {
@@ -54,10 +54,10 @@ impl Caller {
         let _ = self.peers.set(Arc::downgrade(peers));
     }
 
-    /// The model that `spec`, which this is, wants to call.
+    /// Finds the model that `spec`, which is this caller, wants to call.
     ///
     /// # Errors
-    /// As [`Registry::find`]; `Handler` for a call that the model may not make.
+    /// Those of [`Registry::find`]; `Handler` for a call that the model may not make.
     pub(super) fn find(&self, spec: &Arc<ModelSpec>, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
         let Some(peers) = self.peers.get() else {
             return Err(Error::handler(format!(
@@ -87,7 +87,7 @@ impl Caller {
 }
 
 impl Peers {
-    /// Nobody calls anybody yet.
+    /// An empty graph.
     pub(crate) fn new(registry: Arc<Registry>) -> Self {
         Self { registry, edges: Mutex::default() }
     }
@@ -121,9 +121,9 @@ impl Peers {
     }
 }
 
-/// The calls that lead from one model to another, both ends included; `None` if none do.
+/// The path of calls from one model to another, both included; `None` without one.
 fn path(edges: &[Edge], from: &Arc<str>, to: &str) -> Option<Vec<Arc<str>>> {
-    // Names that were reached, and from where.
+    // The reached names, and the index of the previous one.
     let mut reached: Vec<(Arc<str>, usize)> = vec![(Arc::clone(from), 0)];
     let mut next = 0;
     while let Some((name, _)) = reached.get(next).cloned() {

@@ -1,4 +1,4 @@
-//! `_core.PeerClient`: what a handler calls other models by.
+//! `_core.PeerClient`: the client with which a handler calls other models.
 
 use super::{audience::Audience, call::PeerCall, call_graph::Caller, request, stream::PeerStream};
 use crate::{attach::detached, convert::parameters::parameter, errors::raised};
@@ -6,17 +6,17 @@ use penstock_core::{Error, InferRequest, Kind, Model, ModelSpec, RequestMetadata
 use pyo3::{prelude::*, types::PyDict};
 use std::sync::Arc;
 
-/// What of a handler's callers holds for the models that it calls.
+/// Properties of a handler's requests that apply to its calls of other models.
 #[derive(Debug)]
 pub(crate) struct Carried {
     pub(crate) audience: Audience,
-    /// The most urgent one's; 0 if none says.
+    /// The most urgent priority; 0 without one.
     pub(crate) priority: u64,
-    /// Id and headers, if there is one only.
+    /// Id and headers of the only request; empty with several.
     pub(crate) caller: RequestMetadata,
 }
 
-/// One batch's way to other models.
+/// Client of one batch.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct PeerClient {
@@ -26,13 +26,13 @@ pub(crate) struct PeerClient {
 }
 
 impl PeerClient {
-    /// The way of a batch of the model `spec`, whose place among the others is `caller`.
+    /// A client for a batch of the model `spec`, which is `caller` in the graph.
     pub(crate) fn new(caller: Arc<Caller>, spec: Arc<ModelSpec>, carried: Carried) -> Self {
         Self { caller, spec, carried }
     }
 }
 
-/// A call's arguments as Python gives them.
+/// The arguments of a call in Python.
 struct Given<'py> {
     positional: Vec<Bound<'py, PyAny>>,
     named: Bound<'py, PyDict>,
@@ -40,9 +40,9 @@ struct Given<'py> {
 }
 
 impl PeerClient {
-    /// The model of that name, which can be called from here.
+    /// Finds a model that can be called from here.
     fn find(&self, py: Python<'_>, name: &str, version: Option<&str>) -> PyResult<Arc<Model>> {
-        // The last reference to a model that is replaced may go here.
+        // The last reference to a replaced model may be dropped here.
         let model = detached(py, || self.caller.find(&self.spec, name, version)).map_err(|error| raised(py, &error))?;
         if model.spec().sequences.is_some() {
             let text =
@@ -52,7 +52,7 @@ impl PeerClient {
         Ok(model)
     }
 
-    /// A request to it, on behalf of those who call here.
+    /// Creates a request on behalf of the audience.
     fn request(&self, spec: &ModelSpec, given: Given<'_>) -> PyResult<InferRequest> {
         let mut request = request::request(spec, given.positional, &given.named)?;
         request.deadline = self.carried.audience.deadline;
@@ -70,7 +70,7 @@ impl PeerClient {
 
 #[pymethods]
 impl PeerClient {
-    /// Makes a call. It is sent when it is first waited for.
+    /// Creates a call. The request is sent at the first wait or poll.
     #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
     fn call<'py>(
         &self,
@@ -91,13 +91,13 @@ impl PeerClient {
         Ok(PeerCall::new(model, request, self.carried.audience.clone()))
     }
 
-    /// The clients' requests that a model has now, waiting or computed.
+    /// Returns the client requests that a model has now, waiting or computed.
     #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
     fn in_flight(&self, py: Python<'_>, name: String, version: Option<String>) -> PyResult<i64> {
         Ok(self.find(py, &name, version.as_deref())?.metrics().in_flight.get())
     }
 
-    /// Makes a call that is answered in pieces. It is sent when they are first waited for.
+    /// Creates a call with a streamed response. The request is sent at the first wait or poll.
     #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
     fn stream<'py>(
         &self,

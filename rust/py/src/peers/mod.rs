@@ -1,15 +1,14 @@
-//! Models that call models of the same server: through the called one's own queue, with the caller's deadline,
-//! priority, request id and cancellation.
+//! Calls between models of one server: through the called model's queue, with the caller's deadline, priority, request
+//! id and cancellation.
 //!
 //! # Rationale
-//! What one model gives another needs no socket and no format, and in a large tensor no copy either. An answer that
-//! goes to one caller only is that caller's memory. An array that the caller keeps is copied once, where the called
-//! model's batch is made, because its handler may write to what it gets; one that is given away ([`crate::convert::tensor_handle::Donated`])
-//! is not.
+//! Tensors pass between models without a socket, a format or, for large ones, a copy. An unbatched response belongs to
+//! its caller. An array that the caller retains is copied once, where the called model's batch is built, because its
+//! handler may write to its inputs. A donated array (`Donated`) is not copied.
 //!
 //! # Limitations
-//! Only models of the same server, and only from handlers on its threads. Answers that come out of a batch of several
-//! requests, or of another process, are copied once, so that they can be written to.
+//! Only models of the same server, and only from handlers on its threads. A response out of a batch of several
+//! requests, or of a process, is copied once, so that it is writable.
 
 mod audience;
 mod call;

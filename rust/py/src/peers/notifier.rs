@@ -1,4 +1,4 @@
-//! `_core.Notifier`: tells an event loop which of its calls are worth asking again, without the interpreter.
+//! `_core.Notifier`: reports to an event loop which of its calls to poll again, without the interpreter.
 
 use crate::wakeup::Bell;
 use pyo3::prelude::*;
@@ -7,7 +7,7 @@ use std::{
     task::{Wake, Waker},
 };
 
-/// The tickets of calls that moved, for one event loop.
+/// The tickets to poll again, for one event loop.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Notifier(Arc<Letters>);
@@ -18,7 +18,7 @@ struct Letters {
     tickets: Mutex<Vec<u64>>,
 }
 
-/// Leaves one ticket.
+/// A waker that reports one ticket.
 struct Knock {
     letters: Arc<Letters>,
     ticket: u64,
@@ -48,12 +48,12 @@ impl Notifier {
         Ok(Self(Arc::new(Letters { bell: Bell::new()?, tickets: Mutex::default() })))
     }
 
-    /// What the loop watches for reading: [`Notifier::take`] has something then.
+    /// The descriptor that the loop watches: readable when [`Notifier::take`] has tickets.
     fn fileno(&self) -> i32 {
         self.0.bell.fileno()
     }
 
-    /// The tickets that were left since the last time.
+    /// Takes the tickets reported since the last call.
     fn take(&self) -> Vec<u64> {
         self.0.bell.heard();
         std::mem::take(&mut self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,14 +1,14 @@
-//! Calls of models that take requests as they are.
+//! Calls of models that take raw requests.
 
 use super::tensors::tensor;
 use crate::errors::raised;
 use penstock_core::{Error, InferRequest, Kind, ModelSpec, Protocol, RawRequest, ResponseHead};
 use pyo3::{prelude::*, types::PyDict};
 
-/// The request of a call by name.
+/// Creates the request of a call by name.
 ///
 /// # Errors
-/// `InvalidInput` for inputs without a name, and for what no tensor can be made of.
+/// `InvalidInput` for inputs without a name, and for objects that cannot become a tensor.
 pub(super) fn request(
     spec: &ModelSpec,
     positional: &[Bound<'_, PyAny>],
@@ -25,7 +25,7 @@ pub(super) fn request(
         tensors.push(tensor(&name, None, value)?);
         names.push(name.into_boxed_str());
     }
-    // What it declares is for readers, and nothing is missing.
+    // Its declarations are documentation only, and nothing is missing.
     let request = InferRequest::place(spec, [], Protocol::InProcess).map_err(|error| raised(py, &error))?;
     Ok(InferRequest {
         inputs: tensors.into_iter().map(Some).collect(),
@@ -36,10 +36,10 @@ pub(super) fn request(
     })
 }
 
-/// Checks that an answer is tensors.
+/// Checks that a response has tensors.
 ///
 /// # Errors
-/// The error that its status stands for; `Unsupported` for any other body.
+/// The error of its status; `Unsupported` for any other body.
 pub(super) fn check(py: Python<'_>, spec: &ModelSpec, head: &ResponseHead) -> PyResult<()> {
     let body = head.body.as_deref().unwrap_or_default();
     if head.status >= 400 {

@@ -1,4 +1,4 @@
-//! From what a handler passes to a called model's inputs.
+//! Requests and responses of calls between models.
 
 use super::{raw_request, tensors::tensor};
 use crate::{
@@ -8,10 +8,10 @@ use crate::{
 use penstock_core::{Error, InferRequest, InferResponse, ModelSpec, Protocol, Tensor};
 use pyo3::{prelude::*, types::PyDict};
 
-/// The request of a call by position, in declared order, and by name.
+/// Creates the request of a call, with inputs by position in declared order, and by name.
 ///
 /// # Errors
-/// `InvalidInput` that names the input, and what is expected.
+/// `InvalidInput` that names the input and the expected type.
 pub(super) fn request(
     spec: &ModelSpec,
     positional: Vec<Bound<'_, PyAny>>,
@@ -44,7 +44,7 @@ pub(super) fn request(
     Ok(request)
 }
 
-/// An input, unless it is None.
+/// Converts an input, unless it is None.
 fn input(spec: &ModelSpec, index: usize, value: Bound<'_, PyAny>) -> PyResult<Option<(usize, Tensor)>> {
     if value.is_none() {
         return Ok(None);
@@ -55,10 +55,10 @@ fn input(spec: &ModelSpec, index: usize, value: Bound<'_, PyAny>) -> PyResult<Op
     Ok(Some((index, tensor)))
 }
 
-/// The outputs by name, as arrays, or `held` as they are.
+/// Converts the outputs by name to arrays, or to handles.
 ///
 /// # Errors
-/// What an open model head in place of outputs.
+/// The error of a raw response without outputs.
 pub(super) fn arrays_of<'py>(
     py: Python<'py>,
     spec: &ModelSpec,

@@ -1,4 +1,4 @@
-//! `_core.PeerStream`: a call of a model that answers in pieces, to be read on a thread or on an event loop.
+//! `_core.PeerStream`: a call of one model by another with a streamed response.
 
 use super::{
     audience::Audience,
@@ -14,27 +14,27 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Where pieces come from.
+/// The source of chunks.
 enum Source {
-    /// Nothing is sent before it is first asked.
+    /// The request, until the first poll sends it.
     Unsent(Box<InferRequest>),
-    /// A model that streams.
+    /// A streaming model.
     Many(ResponseStream, InFlight),
-    /// A model that answers once.
+    /// A model with one response.
     Once(Answer),
-    /// What is to be told after the pieces before it.
+    /// An error that follows the chunks before it.
     Failed(Error),
     Ended,
 }
 
-/// A call under way. Dropped, it is abandoned.
+/// A call. Dropped, it is cancelled.
 struct Stream {
     source: Source,
     patience: Patience,
 }
 
 impl Stream {
-    /// All pieces that are there; none at the end.
+    /// Returns all chunks that are there; none at the end.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<InferResponse>>> {
         let mut found = Vec::new();
         loop {
@@ -98,7 +98,7 @@ impl Stream {
         Ok(Source::Many(model.stream(request, None)?, in_flight))
     }
 
-    /// The next piece, and whether nothing comes after it.
+    /// Returns the next chunk, and whether it is the last one.
     fn look_at(
         &mut self,
         pieces: &mut ResponseStream,
@@ -112,7 +112,7 @@ impl Stream {
             })
     }
 
-    /// What is there, or the error of who gives up.
+    /// Returns the result of `poll`, or the error of a call that waits no longer.
     fn look<T>(&mut self, poll: impl FnOnce() -> Poll<Option<Result<T>>>) -> Poll<Option<Result<T>>> {
         self.patience.expire();
         match poll() {
@@ -122,7 +122,7 @@ impl Stream {
     }
 }
 
-/// A call of a model that answers in pieces.
+/// A call with a streamed response.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct PeerStream {
     spec: Arc<ModelSpec>,
@@ -153,7 +153,7 @@ impl PeerStream {
 
 #[pymethods]
 impl PeerStream {
-    /// Waits for the outputs by name of all pieces that are there, without the interpreter; empty at the end.
+    /// Waits for the outputs by name of all chunks that are there, without the interpreter; empty at the end.
     fn wait<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let mut stream = self.take()?;
         let (stream, pieces) = detached(py, move || {
@@ -164,7 +164,7 @@ impl PeerStream {
         self.arrays(py, pieces)
     }
 
-    /// The same if there are any; else `ticket` is left at the notifier when it is worth asking again.
+    /// Returns the chunks if there are any. Otherwise the notifier reports `ticket` when polling again can succeed.
     fn poll<'py>(
         &self,
         py: Python<'py>,
@@ -184,13 +184,13 @@ impl PeerStream {
         }
     }
 
-    /// In how many seconds it is worth asking again, whatever happens; None if there is no such time.
+    /// Seconds after which to poll again even without a notification.
     #[getter]
     fn poll_after(&self) -> Option<f64> {
         self.lock().as_ref().and_then(|stream| stream.patience.left()).map(|left| left.as_secs_f64())
     }
 
-    /// Abandons the call, if it has not ended.
+    /// Cancels the call, unless it has ended.
     fn close(&self, py: Python<'_>) {
         let stream = self.lock().take();
         detached(py, move || drop(stream));

@@ -12,7 +12,7 @@ use numpy::{PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _
 use penstock_core::{Buffer, Datatype, Tensor};
 use pyo3::{exceptions::PyValueError, prelude::*};
 
-/// The tensor of what a handler passes as the input `name`. Without a datatype it has that of its array.
+/// Converts the value of the input `name`. Without a datatype it has that of its array.
 pub(super) fn tensor(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
     if value.is_instance_of::<TensorHandle>() {
         let tensor = TensorHandle::taken(&value);
@@ -25,8 +25,8 @@ pub(super) fn tensor(name: &str, datatype: Option<Datatype>, value: Bound<'_, Py
     moved_in(name, datatype, array.into_bound(value.py()))
 }
 
-/// A tensor over the memory of an array that its caller may still use: to be read, and to be copied before anybody
-/// writes to it.
+/// A tensor over the memory of an array that its owner may still use: read-only, and copied before a handler writes to
+/// it.
 fn kept(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
     let py = value.py();
     let value = if value.is_instance_of::<PyUntypedArray>() {
@@ -45,11 +45,11 @@ fn kept(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyRe
     borrow::tensor(name, value, datatype.map(Datatype::name))
 }
 
-/// A tensor over the memory of an array that its caller lets go. It is copied like any other if it cannot be handed
-/// over as it lies: if it may not be written to, is not contiguous, or its elements are not those of the input.
+/// A tensor over the memory of a donated array. The array is copied like any other if it is read-only, not contiguous,
+/// or has other elements than the input.
 fn moved_in(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
     let tensor = kept(name, datatype, value.clone())?;
-    // BYTES are objects, and brain floats are float32: neither lies in the array as it is handed over.
+    // BYTES are objects, and BF16 is float32: their arrays do not have the memory layout of the tensor.
     let Ok(array) = value.cast_into::<PyUntypedArray>() else { return Ok(tensor) };
     let flags = array.getattr("flags")?;
     let is = |flag: &str| -> PyResult<bool> { flags.getattr(flag)?.extract() };

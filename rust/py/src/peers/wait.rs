@@ -1,4 +1,4 @@
-//! Waiting for another model's answer: until it comes, the deadline passes, or nobody wants it any more.
+//! Wait for another model's response: until it comes, the deadline passes, or all clients have disconnected.
 
 use super::audience::Audience;
 use penstock_core::{Error, InferRequest, InferResponse, Kind, Model, Protocol, Result};
@@ -10,21 +10,21 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How often a thread that waits looks whether its own callers have left.
+/// The interval at which a waiting thread checks whether its clients have disconnected.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// How much later than a queue's limit it is looked whether a request still waits.
+/// The time after a queue's limit at which the wait checks for an expired request.
 const LATE: Duration = Duration::from_millis(1);
 
-/// An answer that has not come yet.
+/// A response that has not come yet.
 pub(super) type Answer = Pin<Box<dyn Future<Output = Result<InferResponse>> + Send>>;
 
-/// How long a model is waited for, and by whom.
+/// The limits of a wait for a model.
 pub(super) struct Patience {
     pub(super) model: Arc<Model>,
     audience: Audience,
     began: Instant,
-    /// When the model's queue is to give the request up, if it still waits there.
+    /// The time at which the model's queue expires the request, if it still waits there.
     expires: Option<Instant>,
 }
 
@@ -36,7 +36,7 @@ impl Patience {
         Self { model, audience, began, expires }
     }
 
-    /// Has the queue give the request up, once, if its time there is over.
+    /// Expires the request in the queue, once, if its time there is over.
     pub(super) fn expire(&mut self) {
         if self.expires.is_some_and(|expires| expires <= Instant::now()) {
             self.expires = None;
@@ -44,7 +44,7 @@ impl Patience {
         }
     }
 
-    /// Why it is waited no longer, if so.
+    /// The reason to wait no longer, if there is one.
     pub(super) fn over(&self) -> Option<Error> {
         let name = &self.model.spec().name;
         if self.audience.deadline.is_some_and(|deadline| deadline <= Instant::now()) {
@@ -55,7 +55,7 @@ impl Patience {
         self.audience.is_gone().then(gone)
     }
 
-    /// Counts how it ended, like the request of any caller.
+    /// Counts the result, like that of any client.
     pub(super) fn ended(&self, error: Option<&Error>) {
         let metrics = self.model.metrics();
         match error {
@@ -67,27 +67,27 @@ impl Patience {
         }
     }
 
-    /// In how long it is to be looked again, whatever happens.
+    /// The time until the next check, even without a notification.
     pub(super) fn left(&self) -> Option<Duration> {
         let next = self.audience.deadline.into_iter().chain(self.expires).min();
         next.map(|next| next.saturating_duration_since(Instant::now()))
     }
 }
 
-/// A call that has not been answered yet.
+/// A call without a response yet.
 pub(super) struct Pending {
     answer: Answer,
     patience: Patience,
 }
 
 impl Pending {
-    /// Nothing is sent before it is polled.
+    /// The request is sent at the first poll.
     pub(super) fn new(model: Arc<Model>, request: InferRequest, audience: Audience) -> Self {
         let patience = Patience::new(Arc::clone(&model), request.schedule.priority, audience);
         Self { answer: Box::pin(answer(model, request)), patience }
     }
 
-    /// The answer, or the error of who gives up. Counted like that of any caller.
+    /// Returns the response, or the error of a wait that is over. Counts it like that of any client.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<InferResponse>> {
         let polled = self.look(cx);
         if let Poll::Ready(answer) = &polled {
@@ -104,20 +104,20 @@ impl Pending {
         self.patience.over().map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
     }
 
-    /// In how long it is to be polled again, whatever happens.
+    /// The time until the next poll, even without a notification.
     pub(super) fn patience(&self) -> Option<Duration> {
         self.patience.left()
     }
 }
 
-/// The answer of a model, whose request is sent when this is first polled.
+/// The response of a model. The first poll sends the request.
 pub(super) async fn answer(model: Arc<Model>, request: InferRequest) -> Result<InferResponse> {
     model.admit()?;
     let _leave = InFlight::enter(&model);
     model.infer(request, None).await
 }
 
-/// Counts a request out again however it ends.
+/// Counts a request as active until it is dropped.
 pub(super) struct InFlight(Arc<Model>);
 
 impl InFlight {
@@ -133,7 +133,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Waits on this thread for what `poll` gives; `patience` says when it is to be asked whatever happens.
+/// Blocks this thread until `poll` is ready; `patience` is the time until the next poll without a wake-up.
 pub(super) fn block<S, T>(
     state: &mut S,
     mut poll: impl FnMut(&mut S, &mut Context<'_>) -> Poll<T>,

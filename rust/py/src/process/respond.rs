@@ -1,4 +1,4 @@
-//! One batch in a process: computed as on a thread, and answered into shared memory.
+//! One batch in a process: computed as on a thread, with a response in shared memory.
 
 use crate::{
     definition::Handling,
@@ -21,7 +21,7 @@ use std::{
     time::Instant,
 };
 
-/// Computes a batch and answers it.
+/// Computes a batch and responds to it.
 ///
 /// # Errors
 /// The server is gone.
@@ -41,11 +41,11 @@ pub(super) fn answer(
         let caught =
             catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, sequences, &mut job, inputs, attached_at)));
         let result = caught.unwrap_or_else(|_| Err(call::panicked(&job)));
-        // What it knows of its callers lies in the batch's memory.
+        // The state of its clients is in the batch's memory.
         drop(job);
         result
     };
-    // Attached, because arrays that are not ours alone are copied here.
+    // Attached, because shared arrays are copied here.
     worker.done(result, &metrics.take_buffered())
 }
 
@@ -64,7 +64,7 @@ fn stream(
     Ok(BatchOutput { times, ..BatchOutput::default() })
 }
 
-/// Pieces on their way to the server.
+/// The sink that sends chunks to the server.
 struct ToServer<'a> {
     worker: &'a mut Worker,
     job: Job,
@@ -114,7 +114,7 @@ impl Pieces for ToServer<'_> {
     }
 
     fn end_all(&mut self) {
-        // A server that is gone is found out by the last answer.
+        // If the server is gone, the last response reports it.
         let _ = self.worker.end_all();
     }
 }

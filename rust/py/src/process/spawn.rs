@@ -1,4 +1,4 @@
-//! The server's side of an instance: a thread that never attaches to the interpreter.
+//! The server's side of a process instance: a thread that never attaches to the interpreter.
 
 use crate::{
     definition::processes::Processes,
@@ -25,7 +25,7 @@ pub(crate) fn spawn(
     let instance = Instance { queue, index, source, limits, pool: Arc::clone(pool) };
     thread::Builder::new().name(name).spawn(move || {
         instance.run(|loaded| {
-            // A server that does not wait any more has closed the queue, so this instance ends at once.
+            // A server that waits no longer has closed the queue, so this instance ends at once.
             let _ = built.send(loaded.map_err(Unbuilt::InProcess));
         });
     })

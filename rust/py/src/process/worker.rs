@@ -1,4 +1,4 @@
-//! `_core.Worker`: what a process that was started for an instance does, from its start to its end.
+//! `_core.Worker`: the lifetime of a process that was started for an instance.
 
 use super::respond;
 use crate::{
@@ -35,7 +35,7 @@ impl Worker {
             .map_err(|error| PyRuntimeError::new_err(format!("only a server starts this: {error}")))
     }
 
-    /// One that serves the other end of a channel; nobody says what it is to load.
+    /// Takes over one end of a channel and serves the other end. Its payload is loaded already.
     #[staticmethod]
     fn attach(channel: &Bound<'_, InstanceChannel>) -> PyResult<Self> {
         forks::begin();
@@ -44,7 +44,7 @@ impl Worker {
         Ok(Self { worker, ready: AtomicBool::new(false) })
     }
 
-    /// What is to be loaded; `None` if the server is gone.
+    /// Waits for the payload to load; `None` if the server is gone.
     fn receive_payload<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let asked = detached(py, || self.lock().next_command());
         match asked {
@@ -58,13 +58,13 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether it has loaded.
+    /// Returns whether it has loaded.
     #[getter]
     fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Relaxed)
     }
 
-    /// Builds a handler, and computes batches until the server says stop, or is gone. Whether it said so.
+    /// Builds a handler, and computes batches until the end. Returns whether the server sent the stop.
     fn serve(&self, definition: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = definition.py();
         let (spec, mut handling) = definition::read(definition)?;
@@ -79,7 +79,7 @@ impl Worker {
         let mut sequences = Sequences::new(handler.getattr("close_sequence")?.unbind());
         drop(handler);
         let mut guard = self.lock();
-        // The guard itself may not leave this thread.
+        // The guard itself must stay on this thread.
         let worker: &mut penstock_process::Worker = &mut guard;
         worker.ready(fingerprint(&spec))?;
         self.ready.store(true, Ordering::Relaxed);

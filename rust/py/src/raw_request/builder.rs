@@ -1,4 +1,4 @@
-//! A request that Python code makes itself, to call a handler in a test.
+//! Construction of a raw request in Python, to call a handler in a test.
 
 use super::request::Request;
 use crate::convert::{borrow::own_datatype, parameters::parameter};
@@ -23,14 +23,14 @@ pub(super) struct Given<'a, 'py> {
     pub(super) http: Option<GivenHttp<'a, 'py>>,
 }
 
-/// The route; method, path and query; what the parts of the route stand for; the body.
+/// The route; method, path and query; the values of the route's parts; the body.
 pub(super) type GivenHttp<'a, 'py> = (String, [&'a str; 3], Option<Bound<'py, PyMapping>>, &'a [u8]);
 
 impl Given<'_, '_> {
-    /// The request that has them.
+    /// Builds the request.
     ///
     /// # Errors
-    /// `TypeError` for what no request can have.
+    /// `TypeError` for values that no request can have.
     pub(super) fn request(self, py: Python<'_>) -> PyResult<Request> {
         let tensors = PyDict::new(py);
         let (mut names, mut datatypes, mut own) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,4 +1,4 @@
-//! One request as it is: `penstock.Request`.
+//! `penstock.Request`: one raw request.
 
 use super::builder::Given;
 use crate::{
@@ -17,7 +17,7 @@ use std::{
     time::Instant,
 };
 
-/// One request as it is.
+/// One raw request.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct Request {
     caller: RequestMetadata,
@@ -26,9 +26,9 @@ pub(crate) struct Request {
     priority: u64,
     until: Option<Instant>,
     probe: Option<CancelProbe>,
-    /// The wire's name of each tensor's datatype.
+    /// The protocol's datatype of each tensor.
     datatypes: Vec<&'static str>,
-    /// Until the arrays are made.
+    /// The tensors, until the arrays are created.
     inputs: Mutex<Option<Inputs>>,
     tensors: PyOnceLock<Py<PyDict>>,
     headers: PyOnceLock<Py<PyDict>>,
@@ -37,7 +37,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// What a part of a batch asks. Its inputs are moved out.
+    /// The request of a part of a batch. Its inputs are moved out.
     pub(crate) fn of(part: &mut Part) -> Self {
         let probe = part.cancel_probe();
         let request = &mut part.request;
@@ -45,7 +45,7 @@ impl Request {
         let datatypes = inputs.iter().flatten().map(|tensor| tensor.datatype().name()).collect();
         let asked = request.raw.as_deref_mut().map(|asked| {
             let own = std::mem::take(asked);
-            // The answer will be compared with it.
+            // The outputs of the response are compared with it.
             asked.outputs.clone_from(&own.outputs);
             own
         });
@@ -62,7 +62,7 @@ impl Request {
         }
     }
 
-    /// One that nobody sent.
+    /// A request that was created in Python.
     pub(super) fn built(
         py: Python<'_>,
         caller: RequestMetadata,
@@ -74,7 +74,7 @@ impl Request {
         request
     }
 
-    /// One that says nothing.
+    /// An empty request.
     fn empty() -> Self {
         Self {
             caller: RequestMetadata::default(),

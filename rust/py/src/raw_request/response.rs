@@ -1,4 +1,4 @@
-//! An answer to one request: `penstock.Response`.
+//! `penstock.Response`: the response to one raw request.
 
 use super::request::by_name;
 use crate::convert::parameters::parameter;
@@ -11,11 +11,11 @@ use pyo3::{
 };
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// An answer to one request.
+/// The response to one raw request.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct Response {
     pub(crate) body: Option<Py<PyBytes>>,
-    /// Until the answer is made, if that is all that it is for.
+    /// The outputs, until they are taken for the response.
     outputs: Mutex<Option<Py<PyDict>>>,
     pub(crate) status: u16,
     pub(crate) headers: Headers,
@@ -24,7 +24,7 @@ pub(crate) struct Response {
 }
 
 impl Response {
-    /// Its outputs; with `takes`, nobody asks for them again.
+    /// The outputs. With `takes`, they are moved out.
     pub(crate) fn outputs<'py>(&self, py: Python<'py>, takes: bool) -> Option<Bound<'py, PyDict>> {
         let mut outputs = self.lock_outputs();
         let outputs = if takes { outputs.take() } else { outputs.as_ref().map(|outputs| outputs.clone_ref(py)) };
@@ -131,7 +131,7 @@ fn read_parameter((name, value): (Bound<'_, PyAny>, Bound<'_, PyAny>)) -> PyResu
     Ok((name.extract()?, parameter(&value)?))
 }
 
-/// The bytes of a body, or of its text.
+/// The bytes of a body or text.
 pub(crate) fn body_of(body: &Bound<'_, PyAny>) -> PyResult<Py<PyBytes>> {
     if let Ok(bytes) = body.cast::<PyBytes>() {
         return Ok(bytes.clone().unbind());
@@ -148,7 +148,7 @@ pub(crate) fn body_of(body: &Bound<'_, PyAny>) -> PyResult<Py<PyBytes>> {
 
 const KIND: &str = "content-type";
 
-/// Headers by name, or as pairs, of which several may have one name. Names are in lower case then.
+/// Reads headers by name, or as pairs, where a name may occur several times. Their names become lower-case.
 fn read_headers(given: &Bound<'_, PyAny>, has_kind: bool) -> PyResult<Headers> {
     let pairs = match given.cast::<PyMapping>() {
         Ok(named) => named.items()?.into_any(),
@@ -161,7 +161,7 @@ fn read_headers(given: &Bound<'_, PyAny>, has_kind: bool) -> PyResult<Headers> {
         let name = HeaderName::from_bytes(name.as_bytes())
             .map_err(|_| PyValueError::new_err(format!("{name:?} is not the name of a header")))?;
         check_value(name.as_str(), &value)?;
-        // What is said by itself goes before.
+        // `content_type=` takes precedence.
         if !(has_kind && name == KIND) {
             headers.push(name.as_str(), &value);
         }
@@ -169,7 +169,7 @@ fn read_headers(given: &Bound<'_, PyAny>, has_kind: bool) -> PyResult<Headers> {
     Ok(headers)
 }
 
-/// Refuses a value that HTTP has no room for, as RFC 9110 (5.5) says.
+/// Refuses values that HTTP does not allow (RFC 9110, section 5.5).
 fn check_value(name: &str, value: &str) -> PyResult<()> {
     if value.bytes().all(|byte| byte == b'\t' || (byte >= b' ' && byte != 0x7F)) {
         return Ok(());

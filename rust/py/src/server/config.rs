@@ -1,6 +1,12 @@
-//! `penstock.config.ServerConfig` read into the server's own configuration.
+//! `penstock.config.ServerConfig` read into the server's configuration. Durations are in seconds, 0 for none.
 
-use crate::{convert::parameters::duration, errors::startup};
+use crate::{
+    convert::{
+        parameters::duration,
+        record::{attribute, read_record},
+    },
+    errors::startup,
+};
 use penstock_core::{ErrorTexts, Resources};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, Limits,
@@ -9,85 +15,104 @@ use penstock_server::{
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
 
-/// The fields of `ServerConfig`. Durations are in seconds, 0 for none.
-#[derive(Debug, FromPyObject)]
-pub(crate) struct ServerConfig {
-    http: Option<String>,
-    http_extra: Vec<String>,
-    grpc: Option<String>,
-    metrics: Option<String>,
-    allowed_hosts: Vec<String>,
-    io_threads: usize,
-    max_body_bytes: usize,
-    max_header_bytes: usize,
-    max_headers: usize,
-    header_timeout: f64,
-    idle_timeout: f64,
-    body_timeout: f64,
-    min_body_rate: u64,
-    write_timeout: f64,
-    max_connections: usize,
-    max_inflight_bytes: usize,
-    max_inflate_ratio: usize,
-    max_json_depth: usize,
-    request_timeout: f64,
-    pub(crate) drain_timeout: f64,
-    overload_status: u16,
-    timeout_status: u16,
-    timing_headers: bool,
-    triton_metrics: bool,
-    strict_json: bool,
-    compress_answers: bool,
-    docs: bool,
-    batching_debug: String,
-    access_log: String,
-    log_level: String,
-    server_name: String,
-    server_version: Option<String>,
-    not_found_message: String,
-    not_ready_message: String,
-    shared_memory: String,
-    grpc_reflection: bool,
-    grpc_compression: String,
-    http_header_forward_pattern: Option<String>,
-    grpc_header_forward_pattern: Option<String>,
-    /// Categories, header and secret of each rule; not a setting, but what one says.
-    access_rules: Vec<(Vec<String>, String, String)>,
-    /// The key itself; not a setting, but what one says.
-    access_key: Option<String>,
-    /// The URL itself; not a setting, but what one says.
-    cache_url: Option<String>,
-    cloud_events: bool,
-    cloud_events_merge: bool,
-    cloud_events_source: Option<String>,
-    cloud_events_type: Option<String>,
-    sagemaker: bool,
-    vertex: bool,
-    vertex_health_route: Option<String>,
-    vertex_predict_route: Option<String>,
-    hosted_model: Option<String>,
-    model_control: String,
-    /// Endpoint, authority, path, headers, service, share, and whether callers decide; not a setting, but what several say.
-    tracing: Option<DeclaredTracing>,
-    resources: Vec<(String, u64)>,
-}
+/// A `ServerConfig` of Python.
+pub(crate) struct ServerConfig<'a, 'py>(pub(crate) &'a Bound<'py, PyAny>);
 
-type DeclaredTracing = (String, String, String, Vec<(String, String)>, String, f64, bool);
+/// Endpoint, authority, path, headers, service, ratio of sampled requests, and whether clients decide.
+type TracingFields = (String, String, String, Vec<(String, String)>, String, f64, bool);
 
-impl ServerConfig {
+impl<'py> ServerConfig<'_, 'py> {
     /// The configuration of a server that listens.
-    pub(crate) fn listening(self, py: Python<'_>) -> PyResult<Config> {
-        let listeners = self.listeners(py)?;
-        let tracing = self.tracing.clone().map(tracing);
-        Ok(Config { listeners, tracing, ..self.silent(py)? })
+    pub(crate) fn listening(&self) -> PyResult<Config> {
+        let tracing: Option<TracingFields> = self.get("tracing")?;
+        let tracing = tracing.map(|(endpoint, authority, path, headers, service_name, ratio, parent_based)| Tracing {
+            endpoint,
+            authority,
+            path,
+            headers,
+            service_name,
+            ratio,
+            parent_based,
+        });
+        Ok(Config { listeners: self.listeners()?, tracing, ..self.silent()? })
     }
 
-    fn listeners(&self, py: Python<'_>) -> PyResult<Vec<Listener>> {
-        let listen = |text: &String, rest, grpc| {
-            Ok::<_, PyErr>(Listener { address: address(py, text)?, rest, grpc, metrics: !rest && !grpc })
+    /// The configuration of a server without listeners.
+    pub(crate) fn silent(&self) -> PyResult<Config> {
+        let several = Config {
+            access: self.access()?,
+            platforms: self.platforms()?,
+            cloud_events: self.cloud_events()?,
+            shared_cache: self.shared_cache()?,
+            http_forward: self.pattern("http_header_forward_pattern")?,
+            grpc_forward: self.pattern("grpc_header_forward_pattern")?,
+            limits: self.limits()?,
+            ..Config::default()
         };
+        let version = several.server_version.clone();
+        let or_version = |given: Option<String>| given.unwrap_or(version);
+        Ok(read_record!(self.0, Config {
+            allowed_hosts,
+            io_threads,
+            overload_unavailable: "overload_status" => |status: u16| status == 503,
+            timeout_unavailable: "timeout_status" => |status: u16| status == 503,
+            timing_headers,
+            triton_metrics,
+            strict_json,
+            compress_answers,
+            docs,
+            server_name,
+            server_version => or_version,
+            request_timeout => duration,
+            reflection: "grpc_reflection",
+            grpc_compression => |name: String| Compression::from_name(&name),
+            log_level => |name: String| LogLevel::from_name(&name).unwrap_or(LogLevel::Warning),
+            batching_debug => |mode: String| match mode.as_str() {
+                "read" => BatchingDebug::Read,
+                "change" => BatchingDebug::Change,
+                _ => BatchingDebug::Off,
+            },
+            access_log => |format: String| match format.as_str() {
+                "text" => AccessLog::Text,
+                "json" => AccessLog::Json,
+                _ => AccessLog::Off,
+            },
+            shared_memory => |mode: String| match mode.as_str() {
+                "local" => SharedMemory::Local,
+                "on" => SharedMemory::On,
+                _ => SharedMemory::Off,
+            }
+            ; ..several
+        }))
+    }
+
+    fn limits(&self) -> PyResult<Limits> {
+        let or_unlimited = |seconds: f64| duration(seconds).unwrap_or(Duration::MAX);
+        Ok(read_record!(self.0, Limits {
+            body_bytes: "max_body_bytes",
+            inflate_ratio: "max_inflate_ratio",
+            inflight_bytes: "max_inflight_bytes",
+            header_bytes: "max_header_bytes",
+            headers: "max_headers",
+            header_timeout => or_unlimited,
+            body_timeout => or_unlimited,
+            body_rate: "min_body_rate",
+            write_timeout => or_unlimited,
+            idle_timeout => or_unlimited,
+            connections: "max_connections",
+            json_depth: "max_json_depth"
+            ; ..Limits::default()
+        }))
+    }
+
+    fn listeners(&self) -> PyResult<Vec<Listener>> {
+        let listen = |text: &String, rest, grpc| {
+            let address = address(self.0.py(), text)?;
+            Ok::<_, PyErr>(Listener { address, rest, grpc, metrics: !rest && !grpc })
+        };
+        let (http, grpc): (Option<String>, Option<String>) = (self.get("http")?, self.get("grpc")?);
         let mut listeners = Vec::new();
-        match (&self.http, &self.grpc) {
+        match (&http, &grpc) {
             (Some(http), Some(grpc)) if grpc == "same" || (http == grpc && !http.ends_with(":0")) => {
                 listeners.push(listen(http, true, true)?);
             }
@@ -96,137 +121,93 @@ impl ServerConfig {
                 listeners.extend(grpc.iter().map(|grpc| listen(grpc, false, true)).collect::<PyResult<Vec<_>>>()?);
             }
         }
-        for http in &self.http_extra {
+        for http in &self.get::<Vec<String>>("http_extra")? {
             listeners.push(listen(http, true, false)?);
         }
-        if let Some(metrics) = &self.metrics {
+        if let Some(metrics) = &self.get::<Option<String>>("metrics")? {
             listeners.push(listen(metrics, false, false)?);
         }
         Ok(listeners)
     }
 
-    /// What all models share, and what is said of those that do not answer.
-    pub(crate) fn shared(&self) -> (Resources, ErrorTexts) {
-        let resources = Resources::new(self.resources.iter().map(|(name, amount)| (name.as_str().into(), *amount)));
-        let Self { not_found_message, not_ready_message, .. } = self;
-        (
-            resources,
-            ErrorTexts { unknown: not_found_message.as_str().into(), not_ready: not_ready_message.as_str().into() },
-        )
+    /// The resources that models share, and the texts for models that do not respond.
+    pub(crate) fn shared(&self) -> PyResult<(Resources, ErrorTexts)> {
+        let resources: Vec<(String, u64)> = self.get("resources")?;
+        let resources = Resources::new(resources.into_iter().map(|(name, amount)| (name.into(), amount)));
+        let texts = read_record!(self.0, ErrorTexts {
+            unknown: "not_found_message" => |text: String| text.into(),
+            not_ready: "not_ready_message" => |text: String| text.into()
+        });
+        Ok((resources, texts))
     }
 
-    /// Whether clients may load and unload models.
-    pub(crate) fn takes_commands(&self) -> bool {
-        self.model_control == "explicit"
+    /// Returns whether clients may load and unload models.
+    pub(crate) fn takes_commands(&self) -> PyResult<bool> {
+        Ok(self.get::<String>("model_control")? == "explicit")
     }
 
-    /// The configuration of a server without listeners.
-    pub(crate) fn silent(self, py: Python<'_>) -> PyResult<Config> {
-        let access = self.access(py)?;
-        let hosting = self.hosting();
-        let wrong = |problem: String| startup(py, "ConfigError", &format!("cache_redis: {problem}"));
-        let shared_cache = self.cache_url.as_deref().map(SharedCache::new).transpose().map_err(wrong)?;
-        Ok(Config {
-            listeners: Vec::new(),
-            allowed_hosts: self.allowed_hosts,
-            platforms: hosting,
-            cloud_events: self.cloud_events.then_some(CloudEvents {
-                merge: self.cloud_events_merge,
-                source: self.cloud_events_source,
-                kind: self.cloud_events_type,
-            }),
-            io_threads: self.io_threads,
-            limits: Limits {
-                body_bytes: self.max_body_bytes,
-                inflate_ratio: self.max_inflate_ratio,
-                inflight_bytes: self.max_inflight_bytes,
-                header_bytes: self.max_header_bytes,
-                headers: self.max_headers,
-                header_timeout: duration(self.header_timeout).unwrap_or(Duration::MAX),
-                body_timeout: duration(self.body_timeout).unwrap_or(Duration::MAX),
-                body_rate: self.min_body_rate,
-                write_timeout: duration(self.write_timeout).unwrap_or(Duration::MAX),
-                idle_timeout: duration(self.idle_timeout).unwrap_or(Duration::MAX),
-                connections: self.max_connections,
-                json_depth: self.max_json_depth,
-                ..Limits::default()
-            },
-            overload_unavailable: self.overload_status == 503,
-            timeout_unavailable: self.timeout_status == 503,
-            timing_headers: self.timing_headers,
-            triton_metrics: self.triton_metrics,
-            strict_json: self.strict_json,
-            compress_answers: self.compress_answers,
-            docs: self.docs,
-            batching_debug: match self.batching_debug.as_str() {
-                "read" => BatchingDebug::Read,
-                "change" => BatchingDebug::Change,
-                _ => BatchingDebug::Off,
-            },
-            access_log: match self.access_log.as_str() {
-                "text" => AccessLog::Text,
-                "json" => AccessLog::Json,
-                _ => AccessLog::Off,
-            },
-            log_level: LogLevel::from_name(&self.log_level).unwrap_or(LogLevel::Warning),
-            server_name: self.server_name,
-            server_version: self.server_version.unwrap_or(Config::default().server_version),
-            reflection: self.grpc_reflection,
-            grpc_compression: Compression::from_name(&self.grpc_compression),
-            http_forward: pattern(py, "http_header_forward_pattern", self.http_header_forward_pattern.as_deref())?,
-            grpc_forward: pattern(py, "grpc_header_forward_pattern", self.grpc_header_forward_pattern.as_deref())?,
-            access,
-            shared_cache,
-            request_timeout: duration(self.request_timeout),
-            control: None,
-            tracing: None,
-            shared_memory: match self.shared_memory.as_str() {
-                "local" => SharedMemory::Local,
-                "on" => SharedMemory::On,
-                _ => SharedMemory::Off,
-            },
-        })
+    /// The default time to drain, in seconds.
+    pub(crate) fn drain_timeout(&self) -> PyResult<f64> {
+        self.get("drain_timeout")
     }
 
-    fn access(&self, py: Python<'_>) -> PyResult<Access> {
-        let wrong = |problem: &str| startup(py, "ConfigError", &format!("restricted_access: {problem}"));
+    /// The rules: categories, header and secret of each; and the key.
+    fn access(&self) -> PyResult<Access> {
+        let wrong = |problem: &str| self.error(&format!("restricted_access: {problem}"));
         let mut access = Access::default();
-        for (categories, header, secret) in &self.access_rules {
+        for (categories, header, secret) in self.get::<Vec<(Vec<String>, String, String)>>("access_rules")? {
             for name in categories {
-                let category = Category::from_name(name).ok_or_else(|| wrong("an unknown category"))?;
-                access.restrict(category, header, secret).map_err(|problem| wrong(&problem))?;
+                let category = Category::from_name(&name).ok_or_else(|| wrong("an unknown category"))?;
+                access.restrict(category, &header, &secret).map_err(|problem| wrong(&problem))?;
             }
         }
-        if let Some(key) = &self.access_key {
-            access.require_key(key);
+        if let Some(key) = self.get::<Option<String>>("access_key")? {
+            access.require_key(&key);
         }
         Ok(access)
     }
-}
 
-fn pattern(py: Python<'_>, setting: &str, text: Option<&str>) -> PyResult<Option<HeaderPattern>> {
-    let wrong = |problem| startup(py, "ConfigError", &format!("{setting}: not a regular expression: {problem}"));
-    text.map(|text| HeaderPattern::new(text).map_err(wrong)).transpose()
-}
-
-impl ServerConfig {
-    fn hosting(&self) -> Option<Platforms> {
+    fn platforms(&self) -> PyResult<Option<Platforms>> {
         let mut routes = Vec::new();
-        if self.sagemaker {
+        if self.get("sagemaker")? {
             routes.push(PlatformRoutes { health: "/ping".to_owned(), predict: "/invocations".to_owned() });
         }
-        if let (true, Some(health), Some(predict)) =
-            (self.vertex, &self.vertex_health_route, &self.vertex_predict_route)
+        if self.get("vertex")?
+            && let (Some(health), Some(predict)) = (self.get("vertex_health_route")?, self.get("vertex_predict_route")?)
         {
-            routes.push(PlatformRoutes { health: health.clone(), predict: predict.clone() });
+            routes.push(PlatformRoutes { health, predict });
         }
-        (!routes.is_empty()).then(|| Platforms { routes, model: self.hosted_model.clone() })
+        let model = self.get("hosted_model")?;
+        Ok((!routes.is_empty()).then_some(Platforms { routes, model }))
     }
-}
 
-fn tracing(declared: DeclaredTracing) -> Tracing {
-    let (endpoint, authority, path, headers, service_name, ratio, parent_based) = declared;
-    Tracing { endpoint, authority, path, headers, service_name, ratio, parent_based }
+    fn cloud_events(&self) -> PyResult<Option<CloudEvents>> {
+        let events = read_record!(
+            self.0,
+            CloudEvents { merge: "cloud_events_merge", source: "cloud_events_source", kind: "cloud_events_type" }
+        );
+        Ok(self.get::<bool>("cloud_events")?.then_some(events))
+    }
+
+    fn shared_cache(&self) -> PyResult<Option<SharedCache>> {
+        let url: Option<String> = self.get("cache_url")?;
+        let wrong = |problem: String| self.error(&format!("cache_redis: {problem}"));
+        url.as_deref().map(SharedCache::new).transpose().map_err(wrong)
+    }
+
+    fn pattern(&self, setting: &str) -> PyResult<Option<HeaderPattern>> {
+        let text: Option<String> = self.get(setting)?;
+        let wrong = |problem| self.error(&format!("{setting}: not a regular expression: {problem}"));
+        text.map(|text| HeaderPattern::new(&text).map_err(wrong)).transpose()
+    }
+
+    fn get<T: for<'b> FromPyObject<'b, 'py>>(&self, name: &str) -> PyResult<T> {
+        attribute(self.0, name)
+    }
+
+    fn error(&self, text: &str) -> PyErr {
+        startup(self.0.py(), "ConfigError", text)
+    }
 }
 
 fn address(py: Python<'_>, text: &str) -> PyResult<Address> {

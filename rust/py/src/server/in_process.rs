@@ -1,4 +1,4 @@
-//! `_core.InProcessServer`: the same path without sockets, for tests.
+//! `_core.InProcessServer`: a server without sockets, for tests.
 
 use super::{
     config::ServerConfig,
@@ -15,7 +15,7 @@ use pyo3::{
 };
 use std::sync::Arc;
 
-/// Decode, queue, batch, handler, encode; no socket.
+/// Server without sockets: decode, queue, batch, handler, encode.
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct InProcessServer {
@@ -28,11 +28,12 @@ type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
 #[pymethods]
 impl InProcessServer {
     #[new]
-    fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
-        let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?, config.shared())?);
-        let control = config.takes_commands().then(|| loaded.control.clone());
+    fn new(definitions: &Bound<'_, PyList>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let config = ServerConfig(config);
+        let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?, config.shared()?)?);
+        let control = config.takes_commands()?.then(|| loaded.control.clone());
         let (registry, metrics) = (Arc::clone(&loaded.registry), Arc::clone(&loaded.metrics));
-        let config = Config { control, ..config.silent(definitions.py())? };
+        let config = Config { control, ..config.silent()? };
         let server = penstock_server::InProcess::new(config, registry, metrics);
         Ok(Self { loaded, server })
     }
@@ -73,7 +74,7 @@ impl InProcessServer {
 
     #[pyo3(signature = (timeout = None))]
     fn stop(&self, py: Python<'_>, timeout: Option<f64>) {
-        // Nobody but the caller can have a request under way, so there is nothing to cut off.
+        // Only the caller can have an active request, so the timeout has nothing to cut off.
         let _ = timeout;
         self.server.stop();
         self.loaded.close(py);

@@ -1,4 +1,4 @@
-//! `_core.Server`: models, their instances, and the sockets in front of them.
+//! `_core.Server`: start, wait and stop of a server with sockets.
 
 use super::{
     config::ServerConfig,
@@ -24,7 +24,7 @@ enum Stage {
     Stopped,
 }
 
-/// Where a started server listens, as text.
+/// The addresses of a started server, as text.
 #[derive(Debug, Default)]
 struct Addresses {
     http: Option<String>,
@@ -33,7 +33,7 @@ struct Addresses {
     descriptors: Vec<i32>,
 }
 
-/// Listens, decodes, queues, batches, calls handlers and answers.
+/// Server: listens, decodes, queues, batches, calls handlers and responds.
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Server {
@@ -43,22 +43,23 @@ pub(crate) struct Server {
     addresses: Mutex<Addresses>,
     stopped: Mutex<bool>,
     ended: Condvar,
-    /// Whether the drain is over and a thread with the interpreter has gone on to close the handlers.
+    /// Set once the drain is over and a thread with the interpreter closes the handlers.
     closing: Arc<AtomicBool>,
 }
 
 #[pymethods]
 impl Server {
     #[new]
-    fn new(definitions: &Bound<'_, PyList>, config: ServerConfig) -> PyResult<Self> {
+    fn new(definitions: &Bound<'_, PyList>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let config = ServerConfig(config);
         let py = definitions.py();
-        let loaded = Arc::new(Loaded::new(py, read_definitions(definitions)?, config.shared())?);
-        let drain_timeout = config.drain_timeout;
-        let control = config.takes_commands().then(|| loaded.control.clone());
+        let loaded = Arc::new(Loaded::new(py, read_definitions(definitions)?, config.shared()?)?);
+        let drain_timeout = config.drain_timeout()?;
+        let control = config.takes_commands()?.then(|| loaded.control.clone());
         Ok(Self {
             loaded,
             drain_timeout,
-            stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening(py)? }))),
+            stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening()? }))),
             addresses: Mutex::default(),
             stopped: Mutex::new(false),
             ended: Condvar::new(),
@@ -106,7 +107,7 @@ impl Server {
         lock(&self.addresses).metrics.clone()
     }
 
-    /// The descriptors that are listened on until it has stopped.
+    /// The listening descriptors, until the server has stopped.
     #[getter]
     fn descriptors(&self) -> Vec<i32> {
         lock(&self.addresses).descriptors.clone()
@@ -155,7 +156,7 @@ impl Server {
         let timeout = duration(timeout.unwrap_or(self.drain_timeout)).unwrap_or(Duration::ZERO);
         let cut = detached(py, || server.drain(timeout));
         if !first {
-            // Another thread is stopping it, by now no later than this call asked for, and tells what was cut off.
+            // Another thread stops it, with a deadline that is not later, and reports the requests that were cut off.
             self.wait_ended(py);
             return Vec::new();
         }
@@ -168,7 +169,7 @@ impl Server {
 }
 
 impl Server {
-    /// The running server, and what tells that its handlers are being closed.
+    /// The running server, and the flag that its handlers are being closed.
     pub(crate) fn running(&self) -> Option<(Arc<penstock_server::Server>, Arc<AtomicBool>)> {
         match &*lock(&self.stage) {
             Stage::Running(server) | Stage::Stopping(server) => Some((Arc::clone(server), Arc::clone(&self.closing))),

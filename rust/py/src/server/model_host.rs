@@ -1,4 +1,4 @@
-//! The models of a server, and the instances that run them.
+//! Host of a server's models and of the instances that run them.
 
 use super::warmup;
 use crate::{
@@ -23,20 +23,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long handlers may take to close after the last request.
+/// The time that handlers may take to close after the last request.
 pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether they have.
+/// The interval of checks whether they have closed.
 const CLOSE_LOOK: Duration = Duration::from_millis(2);
 
-/// Models whose instances run. Only the registry holds them, so that each ends when it is taken out.
+/// Models with running instances. Only the registry holds them, so that a removed model ends.
 #[derive(Debug)]
 pub(crate) struct Loaded {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<Metrics>,
-    /// What instances share.
+    /// The resources that instances share.
     resources: Arc<Resources>,
-    /// Clients' wishes to load and unload models.
+    /// The commands of clients to load and unload models.
     pub(crate) control: Control,
     peers: Arc<Peers>,
     starting: Mutex<Vec<Starting>>,
@@ -75,13 +75,13 @@ impl Loaded {
         })
     }
 
-    /// Builds every instance of every model that it was made with.
+    /// Builds the instances of all initial models.
     pub(crate) fn load(&self, py: Python<'_>) -> PyResult<()> {
         let starting = std::mem::take(&mut *lock(&self.starting));
         self.build(py, &starting)
     }
 
-    /// Builds the instances of a model that nobody finds yet, until it is put into the registry.
+    /// Builds the instances of a model that is not in the registry yet.
     pub(crate) fn prepare(&self, py: Python<'_>, definition: &Bound<'_, PyAny>) -> PyResult<Arc<Model>> {
         let (spec, handling) = definition::read(definition)?;
         let starting = [(limited(py, spec, &self.metrics, &self.resources)?, handling)];
@@ -136,11 +136,11 @@ impl Loaded {
         Ok(())
     }
 
-    /// In one step, makes the versions of `name` these models and those that `keep` names.
+    /// Replaces the versions of `name` in one step by `models` and those in `keep`.
     pub(crate) fn swap(&self, name: &str, models: Vec<Arc<Model>>, keep: &[String]) {
         self.registry.swap(name, models, keep);
         if self.control.is_closed() {
-            // The server has stopped meanwhile, and nobody else closes them.
+            // The server has stopped meanwhile, and no other thread closes them.
             self.close_queues();
         }
     }
@@ -157,7 +157,7 @@ impl Loaded {
                 thread::sleep(CLOSE_LOOK);
             }
         });
-        // A handler that does not return is left behind, and named.
+        // A handler that does not return is left running, and reported.
         let mut stuck: Vec<String> = instances.into_iter().filter(running).map(|(model, _)| model).collect();
         stuck.dedup();
         lock(&self.stuck).extend(stuck);
@@ -175,14 +175,14 @@ impl Loaded {
 }
 
 impl Drop for Loaded {
-    /// A server that is dropped without a stop lets its instances end; nobody can wait for them here.
+    /// Without a stop the instances end too, but no thread waits for them here.
     fn drop(&mut self) {
         self.control.close();
         self.close_queues();
     }
 }
 
-/// A model whose batches begin only when there is what they need.
+/// Creates a model whose batches wait for its resources.
 fn limited(py: Python<'_>, spec: ModelSpec, metrics: &Metrics, resources: &Arc<Resources>) -> PyResult<Arc<Model>> {
     let model = Model::new(spec, metrics);
     let spec = model.spec();

@@ -1,4 +1,4 @@
-//! `_core.ModelRegistry`: the models of a running server, for whoever loads and unloads them.
+//! `_core.ModelRegistry`: the models of a running server, to load and unload them.
 
 use super::model_host::Loaded;
 use crate::{
@@ -15,17 +15,17 @@ use pyo3::{
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is served, and what clients want to be.
+/// The served models, and the commands of clients.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct ModelRegistry(pub(crate) Arc<Loaded>);
 
-/// A model whose instances are built, and which nobody finds yet.
+/// A model whose instances are built, before it is served.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct PreparedModel(Mutex<Option<Arc<Model>>>);
 
-/// A client's wish to load or unload a model. Dropped without an answer, it is answered `Unavailable`.
+/// A command of a client to load or unload a model. Dropped without a result, it fails as `Unavailable`.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct RepositoryCommand(Mutex<Option<Command>>);
@@ -72,7 +72,7 @@ impl ModelRegistry {
     }
 
     fn draining_count(&self, py: Python<'_>) -> usize {
-        // The last reference to a model may go here.
+        // The last reference to a model may be dropped here.
         detached(py, || self.0.registry.drop_drained());
         self.0.registry.draining_queues().len()
     }
@@ -100,7 +100,7 @@ impl RepositoryCommand {
         self.read(|command| command.model.clone())
     }
 
-    /// `None`: it asks to unload. Else the configuration and the files of a load.
+    /// The configuration and the files of a load; `None` to unload.
     #[getter]
     fn load<'py>(&self, py: Python<'py>) -> PyResult<Option<(Option<String>, Bound<'py, PyDict>)>> {
         self.read(|command| match &command.action {

@@ -1,13 +1,12 @@
-//! `_core.Signals`: SIGINT and SIGTERM, counted and heeded by a thread without the interpreter.
+//! `_core.Signals`: SIGINT and SIGTERM, counted and handled by a thread without the interpreter.
 //!
 //! # Rationale
-//! Python calls signal handlers on the main thread, once that has the interpreter, which a model's handler may hold for
-//! long. But the part of Python that is written in C puts the number of each signal into a socket as it comes
-//! (`signal.set_wakeup_fd`). The thread that reads it refuses requests at once, keeps the deadline of the drain, and
-//! ends the process where Python does not come to do it.
+//! Python calls signal handlers on the main thread, once it has the GIL, which a model's handler may hold for long. But
+//! CPython writes the number of each signal to a socket at once (`signal.set_wakeup_fd`). The thread that reads it
+//! refuses new requests at once, enforces the deadline of the drain, and ends the process if Python does not.
 //!
 //! # Limitations
-//! The kernel joins signals of one number that come before the first of them is delivered.
+//! The kernel merges equal signals that come before the first of them is delivered.
 
 use super::{lifecycle::Server, model_host::CLOSE_WITHIN};
 use crate::{control_channel::ControlChannel, convert::parameters::duration, exit};
@@ -25,22 +24,22 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long Python may take to get the interpreter when the drain is over, or to end after a second signal.
+/// The time that Python may take to get the GIL after the drain, or to end after a second signal.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// Between two looks at how far the end is.
+/// The interval of checks of the shutdown.
 const LOOKS_EVERY: Duration = Duration::from_millis(10);
 
-/// How long a line on standard error may take: perhaps nobody reads it.
+/// The time limit of a write to standard error, which may have no reader.
 const SAID_WITHIN: Duration = Duration::from_millis(250);
 
 /// The exit status of a stop that finished all requests.
 const FINISHED: i32 = 0;
 
-/// The exit status of one that cut requests off.
+/// The exit status of a stop that cut requests off.
 const CUT: i32 = 3;
 
-/// Heeds signals until it is closed.
+/// Handles signals until it is closed.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -51,7 +50,7 @@ pub(crate) struct Signals {
 
 #[derive(Debug)]
 struct Shared {
-    /// The signals that mean the end.
+    /// The signals that end the process.
     numbers: Vec<u8>,
     count: AtomicU32,
     served: Mutex<Served>,
@@ -61,15 +60,15 @@ struct Shared {
 /// The target of a drain.
 #[derive(Clone, Debug)]
 enum Served {
-    /// Nothing yet, or no longer; and how long a start may go on, where Python is to raise out of it.
+    /// No server. The time that a start may take, where Python raises out of it.
     Nothing(Option<Duration>),
     Server {
         server: Arc<penstock_server::Server>,
-        /// Whether its handlers are being closed: Python has got the interpreter after the drain.
+        /// Set once Python has the GIL after the drain and closes the handlers.
         closing: Arc<AtomicBool>,
         timeout: Duration,
     },
-    /// Models of this process behind the server of another one, and what tells that one to give them no more.
+    /// Models attached to the server of another process, and the message that makes it send no more requests.
     Attached { channel: Arc<penstock_process::ControlChannel>, message: Arc<[u8]>, timeout: Duration },
 }
 
@@ -91,18 +90,18 @@ impl Signals {
         Ok(Self { outside, shared })
     }
 
-    /// For `signal.set_wakeup_fd`.
+    /// The descriptor for `signal.set_wakeup_fd`.
     fn fileno(&self) -> i32 {
         self.outside.as_raw_fd()
     }
 
-    /// How many signals have come that mean the end.
+    /// The number of ending signals so far.
     #[getter]
     fn count(&self) -> u32 {
         self.shared.count.load(Ordering::Acquire)
     }
 
-    /// From now on a signal drains this server, which has started.
+    /// Lets signals drain this server, which has started.
     fn set_server_target(&self, server: &Server, timeout: f64) {
         if let Some((server, closing)) = server.running() {
             let timeout = duration(timeout).unwrap_or_default();
@@ -110,26 +109,26 @@ impl Signals {
         }
     }
 
-    /// From now on a signal has this said, after which no more requests come.
+    /// Lets a signal send this message, after which no more requests come.
     fn set_attached_target(&self, channel: &ControlChannel, message: &[u8], timeout: f64) {
         let timeout = duration(timeout).unwrap_or_default();
         *self.shared.served() = Served::Attached { channel: channel.shared(), message: message.into(), timeout };
     }
 
-    /// From now on a signal is counted only.
+    /// Lets signals be counted only.
     fn clear_target(&self) {
         *self.shared.served() = Served::Nothing(None);
     }
 
-    /// Does what a signal does.
+    /// Acts as a signal does.
     fn trigger(&self) {
         if let Some(&number) = self.shared.numbers.first() {
-            // A socket that is full holds signals enough.
+            // A full socket has signals enough.
             let _ = (&self.outside).write(&[number]);
         }
     }
 
-    /// Signals mean nothing any more.
+    /// Stops handling signals.
     fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         let _ = self.outside.shutdown(Shutdown::Both);
@@ -168,18 +167,18 @@ fn watch(inside: &UnixStream, shared: &Shared) {
     }
 }
 
-/// How far the end is.
+/// The progress of a shutdown.
 struct Ending {
     began: Instant,
-    /// When a second signal came.
+    /// The time of a second signal.
     hastened: Option<Instant>,
-    /// When the deadline of the drain was over.
+    /// The time at which the drain passed its deadline.
     late: Option<Instant>,
-    /// When the drain was over.
+    /// The time at which the drain was over.
     drained: Option<Instant>,
-    /// When Python began to close the handlers.
+    /// The time at which Python began to close the handlers.
     closing: Option<Instant>,
-    /// How many signals the server has been told of.
+    /// The number of signals that the server has handled.
     told: u32,
 }
 
@@ -199,7 +198,7 @@ impl Ending {
             Served::Attached { channel, message, timeout } => {
                 if self.told == 0 {
                     self.told = 1;
-                    // A server that is gone gives no more either.
+                    // A server that is gone sends no more requests either.
                     let _ = channel.send(message, &[]);
                 }
                 Some(self.hastened.unwrap_or(self.began + *timeout) + GRACE)
@@ -215,7 +214,7 @@ impl Ending {
         }
     }
 
-    /// Stops the server, and tells until when Python may take to end.
+    /// Stops the server. Returns the time limit for Python to end.
     fn stop(
         &mut self,
         server: &Arc<penstock_server::Server>,
@@ -231,7 +230,7 @@ impl Ending {
         if self.late.is_none() && server.is_late() {
             self.late = Some(now);
             let server = Arc::clone(server);
-            // Python may not have come to it. Without a thread, what waits is not told that it is cut off.
+            // Python may not have started the drain. Without this thread, waiting requests get no error.
             let _ = thread::Builder::new().name("penstock-drain".to_owned()).spawn(move || {
                 server.drain(Duration::ZERO);
             });
@@ -244,7 +243,7 @@ impl Ending {
         }
         match *self {
             Self { hastened: Some(at), .. } => Some(at + GRACE),
-            // Instances first, then what loads models, which has as long.
+            // The instances close first, then the repository, with the same limit.
             Self { closing: Some(at), .. } => Some(at + 2 * CLOSE_WITHIN + GRACE),
             Self { drained: Some(at), .. } => Some(at + GRACE),
             Self { late: Some(at), .. } => Some(at + CLOSE_WITHIN),
@@ -253,7 +252,7 @@ impl Ending {
     }
 }
 
-/// Ends the process, and says what that cuts off.
+/// Ends the process, and prints the requests that this cuts off.
 fn end(served: &Served) -> ! {
     let unfinished = || "requests that have not finished".to_owned();
     let cut = match served {

@@ -1,7 +1,7 @@
-//! Has every instance of a model answer samples, before the model is ready.
+//! Warmup: every instance of a model computes samples before the model is ready.
 //!
-//! Samples go the way of requests: decoded, handed to an instance by its queue, answered. So whatever kind
-//! of instance it is, what is warm afterwards is what requests meet.
+//! Samples take the path of requests: decoded, sent to an instance by its queue, answered. So the warmup covers the
+//! same code as requests, for every kind of instance.
 
 use crate::{attach::detached, errors::startup, handler::load_result::SIGNALS_EVERY};
 use penstock_core::{Error, Model, ResponseStream, Result};
@@ -11,7 +11,7 @@ use std::sync::Mutex;
 /// Runs the samples of `definition`, each on all instances at once.
 ///
 /// # Errors
-/// `LoadError` that names the sample and what failed; what making a sample raised.
+/// `LoadError` that names the sample and the problem; the exception of a sample's creation.
 pub(crate) fn warm_up(definition: &Bound<'_, PyAny>, model: &Model, stopping: impl Fn() -> bool) -> PyResult<()> {
     let py = definition.py();
     for request in definition.getattr("warmup")?.call_method1("requests", (definition,))?.try_iter()? {
@@ -29,13 +29,13 @@ fn start(model: &Model, body: &[u8], json_length: usize) -> Result<Vec<ResponseS
         .collect()
 }
 
-/// Waits until every instance has answered, and says how it went.
+/// Waits until every instance has responded. Returns the first error.
 fn read_to_end(py: Python<'_>, answers: Vec<ResponseStream>, stopping: impl Fn() -> bool) -> PyResult<Result<()>> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-    // Nobody shares them; they only have to be handed to the closure that waits.
+    // The state is not shared. The mutex only lets the waiting closure use it.
     let state = Mutex::new((answers.into_iter(), None));
     loop {
         let waited = detached(py, || {
@@ -53,7 +53,7 @@ fn read_to_end(py: Python<'_>, answers: Vec<ResponseStream>, stopping: impl Fn()
                     }
                 }
             };
-            // Only inside of the runtime is there a clock.
+            // The timer needs the runtime's context.
             runtime.block_on(async { tokio::time::timeout(SIGNALS_EVERY, reading).await })
         });
         match waited {
