@@ -78,7 +78,7 @@ TABLE: list[tuple[Exception, int, str, Any, str]] = [
 
 @pytest.mark.parametrize(("error", "status", "text", "code", "details"), TABLE, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("kind", [Raises, RaisesLater], ids=["plain", "async"])
-def test_what_a_model_raises_has_its_status_and_text(
+def test_exceptions_of_models_have_status_and_text(
     kind: type[Raises], error: Exception, status: int, text: str, code: Any, details: str
 ) -> None:
     with serving(kind(error)) as served:
@@ -115,7 +115,7 @@ def test_a_refused_request_leaves_the_connection_open() -> None:
             assert answer.headers.get("connection", "") != "close"
 
 
-def test_the_traceback_is_in_the_log_of_what_nobody_foresaw_alone() -> None:
+def test_only_unexpected_exceptions_are_logged_with_a_traceback() -> None:
     with logged("kserve") as lines:
         with serving(Raises(KeyError("k"))) as served:
             served.predict({"instances": []})
@@ -127,14 +127,14 @@ def test_the_traceback_is_in_the_log_of_what_nobody_foresaw_alone() -> None:
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff", b'{"instances":[NaN]}', b"[1] 2"])
-def test_bad_json_is_the_callers_mistake(body: bytes) -> None:
+def test_invalid_json_is_a_client_error(body: bytes) -> None:
     with serving(Raises(KeyError("never"))) as served:
         answer = served.predict(body, content_type="application/json")
     assert answer.status_code == 400
     assert answer.json()["error"].startswith("Unrecognized request format: ")
 
 
-def test_rows_that_are_no_list_are_the_callers_mistake() -> None:
+def test_rows_that_are_not_a_list_are_a_client_error() -> None:
     with serving(Raises(KeyError("never"))) as served:
         answer = served.predict({"instances": 1})
     assert (answer.status_code, answer.json()) == (400, {"error": 'Expected "instances" to be a list'})
@@ -170,7 +170,7 @@ def test_d10_healthy_may_be_overridden_by_a_plain_or_an_async_method(kind: type[
         assert served.predict({"instances": []}).status_code == 400
 
 
-def test_a_model_that_cannot_be_called_says_what_it_is() -> None:
+def test_a_model_without_a_call_is_named_in_the_error() -> None:
     from penstock.compat.kserve.model import BaseKServeModel
 
     class Other(BaseKServeModel):

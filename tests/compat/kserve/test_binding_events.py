@@ -30,7 +30,7 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_r7_an_event_in_headers_is_answered_as_one() -> None:
+def test_r7_a_binary_event_gets_a_binary_event() -> None:
     with serving(Echo()) as served:
         answer = served.predict({"instances": ["é"]}, **HEADERS, ce_mine="x")
     assert answer.status_code == 200, answer.text
@@ -46,7 +46,7 @@ def test_r7_an_event_in_headers_is_answered_as_one() -> None:
     assert "ce-mine" not in said
 
 
-def test_r7_an_event_in_one_object_is_answered_as_one() -> None:
+def test_r7_a_structured_event_gets_a_structured_event() -> None:
     with serving(Echo()) as served:
         answer = served.predict({**EVENT, "mine": "x", "data": {"instances": [1]}}, content_type=STRUCTURED)
     said = answer.json()
@@ -55,13 +55,13 @@ def test_r7_an_event_in_one_object_is_answered_as_one() -> None:
     assert list(said) == ["specversion", "id", "source", "type", "time", "data"]
 
 
-def test_r7_an_event_in_json_of_another_type_is_read_and_answered_plainly() -> None:
+def test_r7_an_event_in_plain_json_gets_a_plain_response() -> None:
     with serving(Echo()) as served:
         answer = served.predict({**EVENT, "data": {"instances": [1]}})
     assert answer.json() == {"predictions": {"instances": [1]}}
 
 
-def test_r7_what_lacks_a_time_is_plain_and_answered_as_an_event() -> None:
+def test_r7_an_event_without_a_time_is_plain() -> None:
     body = {name: value for name, value in EVENT.items() if name != "time"} | {"data": [1]}
     with serving(Echo()) as served:
         answer = served.predict(body, content_type=STRUCTURED)
@@ -95,7 +95,7 @@ def test_r7_an_unknown_version_is_refused() -> None:
     )
 
 
-def test_r7_attributes_are_kept_where_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r7_attributes_are_merged_if_the_environment_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_MERGE", "true")
     monkeypatch.setenv("CE_TYPE", "my.type")
     monkeypatch.setenv("CE_SOURCE", "my.source")
@@ -111,7 +111,7 @@ def test_r7_attributes_are_kept_where_the_environment_says_so(monkeypatch: pytes
     assert structured["time"] != EVENT["time"]
 
 
-def test_r7_an_event_to_v2_is_answered_as_one() -> None:
+def test_r7_a_v2_event_gets_an_event() -> None:
     class Tensors(Model):
         def predict(self, payload: Any, headers: Any = None) -> Any:
             return {"id": payload.id, "outputs": [{"name": "y", "shape": [1], "datatype": "INT64", "data": [3]}]}

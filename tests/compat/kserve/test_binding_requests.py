@@ -54,7 +54,7 @@ READ, RAW = {"predictions": {"instances": [1]}}, {"predictions": repr(BODY)}
         ("application/octet-stream", READ, READ),
     ],
 )
-def test_what_json_is_by_its_media_type_or_letter_by_letter(media: str, loose: Any, exact: Any) -> None:
+def test_json_media_types_exact_or_not(media: str, loose: Any, exact: Any) -> None:
     with serving(Echo()) as served:
         assert served.predict(BODY, content_type=media).json() == loose
     with serving(Echo(), options=BindOptions(exact_content_types=True)) as served:
@@ -84,7 +84,7 @@ def test_the_colon_may_be_encoded(path: str) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/models/m:explain", "/v1/models/m%3Aexplain"])
-def test_s13_an_async_explain_beside_a_plain_predict(path: str) -> None:
+def test_s13_an_async_explain_with_a_plain_predict(path: str) -> None:
     with serving(Echo()) as served:
         assert served.post(path, {"instances": [1]}).json() == {"explanations": [1]}
 
@@ -123,7 +123,7 @@ class Headed(Model):
         return result
 
 
-def test_d4_response_headers_reach_the_caller_without_those_of_a_message() -> None:
+def test_d4_response_headers_are_sent_without_hop_headers() -> None:
     told = {"x-own": "1", "Content-Length": "9999", "connection": "close", "Transfer-Encoding": "chunked"}
     with serving(Headed(told)) as served:
         v1, v2 = served.predict({"instances": []}), served.infer()

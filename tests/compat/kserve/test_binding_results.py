@@ -58,7 +58,7 @@ def double(payload: Any) -> InferResponse:
     ],
     ids=["dict", "list", "None", "arrays", "floats", "nan", "transposed"],
 )
-def test_s16_what_v1_answers_is_json(given: Any, text: str) -> None:
+def test_s16_v1_responses_are_json(given: Any, text: str) -> None:
     with serving(Gives(given)) as served:
         answer = served.predict({"instances": [1]})
     assert (answer.status_code, answer.text, answer.headers["content-type"]) == (200, text, "application/json")
@@ -72,14 +72,14 @@ def test_s16_text_and_bytes_are_a_v1_body_as_they_are(given: Any) -> None:
     assert answer.status_code == 200
 
 
-def test_s16_what_no_json_can_hold_is_the_models_fault() -> None:
+def test_s16_values_without_json_form_are_a_model_error() -> None:
     with serving(Gives({"a": object()})) as served:
         answer = served.predict({"instances": [1]})
     assert answer.status_code == 500
     assert "JSON" in answer.json()["error"]
 
 
-def test_s16_an_infer_response_answers_v1_in_the_form_of_v2() -> None:
+def test_s16_an_infer_response_to_v1_has_the_v2_form() -> None:
     given = InferResponse("i", "m", [InferOutput("y", [1], "FP32", [2.0])])
     with serving(Gives(given)) as served:
         answer = served.predict({"instances": [1]})
@@ -169,7 +169,7 @@ def test_s16_elements_of_bytes_are_text_over_rest_and_bytes_over_grpc() -> None:
     assert seen == [["a", "é"], [b"a"]]
 
 
-def test_s16_a_dict_of_outputs_answers_v2_and_grpc() -> None:
+def test_s16_a_dict_of_outputs_is_a_v2_and_grpc_result() -> None:
     given = {
         "model_name": "m",
         "id": "9",
@@ -181,7 +181,7 @@ def test_s16_a_dict_of_outputs_answers_v2_and_grpc() -> None:
     assert np.frombuffer(over_grpc.raw_output_contents[0], np.int64).tolist() == [3, 4]
 
 
-def test_s16_a_message_of_grpc_answers_grpc() -> None:
+def test_s16_a_grpc_message_is_a_grpc_result() -> None:
     given = pb.ModelInferResponse(
         model_name="m",
         outputs=[pb.ModelInferResponse.InferOutputTensor(name="y", datatype="FP32", shape=[1])],
@@ -191,13 +191,13 @@ def test_s16_a_message_of_grpc_answers_grpc() -> None:
         assert list(served.call().raw_output_contents) == [b"\x00\x00\x80\x3f"]
 
 
-def test_s16_bytes_answer_v2_as_they_are() -> None:
+def test_s16_bytes_are_an_unchanged_v2_body() -> None:
     with serving(Gives(b"anything")) as served:
         assert served.infer().content == b"anything"
 
 
 @pytest.mark.parametrize("given", [{"predictions": []}, [1], None, "text", 3], ids=repr)
-def test_s16_what_v2_has_no_form_for_is_the_models_fault(given: Any) -> None:
+def test_s16_results_without_v2_form_are_a_model_error(given: Any) -> None:
     with serving(Gives(given)) as served:
         answer, refused = served.infer(), served.refused()
     assert answer.status_code == 500
@@ -217,7 +217,7 @@ def double_half(payload: InferRequest) -> InferResponse:
     return tensors(payload, y=payload.inputs[0].as_numpy() * np.float16(2))
 
 
-def test_requested_outputs_are_those_that_are_sent() -> None:
+def test_only_requested_outputs_are_sent() -> None:
     def two(payload: InferRequest) -> InferResponse:
         return tensors(payload, a=ROW, b=ROW * 2)
 
@@ -253,7 +253,7 @@ def test_parameters_go_both_ways() -> None:
     assert remote.parameters["k"].string_param == "v"
 
 
-def test_s16_an_answers_own_id_version_and_outputs_parameters_reach_the_caller() -> None:
+def test_s16_id_version_and_output_parameters_are_sent() -> None:
     def told(payload: InferRequest) -> InferResponse:
         output = InferOutput("y", [1, 2], "FP32", [2.0, 4.0], {"unit": "m"})
         return InferResponse("own", "m", [output], model_version="7")
@@ -271,7 +271,7 @@ def test_s16_an_answers_own_id_version_and_outputs_parameters_reach_the_caller()
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_s16_an_answer_has_the_id_that_its_model_makes_where_the_caller_sends_none(binary: bool) -> None:
+def test_s16_a_models_id_is_used_without_a_request_id(binary: bool) -> None:
     def made(payload: InferRequest) -> InferResponse:
         return InferResponse(payload.id or "made", "m", [InferOutput("y", [1], "INT64", [3])])
 
@@ -284,7 +284,7 @@ def test_s16_an_answer_has_the_id_that_its_model_makes_where_the_caller_sends_no
     assert ("inference-header-content-length" in answer.headers) is binary
 
 
-def test_s16_typed_answers_have_the_outputs_that_are_asked_for() -> None:
+def test_s16_typed_responses_have_the_requested_outputs() -> None:
     def two(payload: InferRequest) -> InferResponse:
         return InferResponse("", "m", [InferOutput(name, [1], "INT64", [3]) for name in "ab"])
 

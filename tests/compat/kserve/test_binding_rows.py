@@ -147,7 +147,7 @@ def test_the_model_sees_the_headers_that_all_have(model: Doubles) -> None:
     assert "x-own" not in headers
 
 
-def test_one_callers_mistake_fails_that_caller_alone(model: Doubles) -> None:
+def test_an_invalid_request_fails_alone(model: Doubles) -> None:
     with serving(model, options=ONE_THREAD) as served:
         answers = together(
             served,
@@ -158,7 +158,7 @@ def test_one_callers_mistake_fails_that_caller_alone(model: Doubles) -> None:
     assert answers == [200, 400, 200]
 
 
-def test_what_cannot_be_read_does_not_hold_up_the_rest(model: Doubles) -> None:
+def test_unreadable_requests_do_not_delay_others(model: Doubles) -> None:
     with serving(model, options=ONE_THREAD) as served:
         answers = together(
             served,
@@ -184,7 +184,7 @@ def test_a_call_has_no_more_rows_than_it_may() -> None:
     assert sorted(model.sizes) == [1, 5, 5, 5]
 
 
-def test_an_answer_with_another_number_of_rows_is_not_parted() -> None:
+def test_a_result_with_another_number_of_rows_is_not_split() -> None:
     class Sums(Doubles):
         def predict(self, payload: Any, headers: Any = None) -> Any:
             return {"predictions": [sum(super().predict(payload, headers)["predictions"])]}

@@ -84,13 +84,13 @@ def ready(model: Any) -> Any:
     return model
 
 
-def test_what_code_answers_in_pieces_is_seen() -> None:
+def test_streaming_code_is_detected() -> None:
     assert [handler_kind.is_streaming(model) for model in (Words(), Generator("m"), Tensors("m"))] == [True] * 3
     assert not handler_kind.is_streaming(Model("m"))
     assert not handler_kind.is_streaming(HiddenLater("m"))
 
 
-def test_s16_v1_sends_pieces_as_they_come() -> None:
+def test_s16_v1_streams_chunks() -> None:
     model = Words()
     model.go.clear()
     with serving(model) as served:
@@ -104,18 +104,18 @@ def test_s16_v1_sends_pieces_as_they_come() -> None:
     assert (answer.status_code, rest) == (200, b"zwei trois")
 
 
-def test_s16_predict_may_be_the_generator_and_pieces_of_any_kind() -> None:
+def test_s16_predict_may_be_a_generator_of_any_chunks() -> None:
     with serving(ready(Generator("m"))) as served:
         assert served.predict({"instances": []}).content == b'one zwei {"n":3}\n'
 
 
 @pytest.mark.parametrize("kind", [Hidden, HiddenLater])
-def test_s16_pieces_that_nobody_foresaw_come_together(kind: type[Model]) -> None:
+def test_s16_unexpected_streams_are_joined(kind: type[Model]) -> None:
     with serving(ready(kind("m"))) as served:
         assert served.predict({"instances": []}).content == b"one zwei"
 
 
-def test_s16_who_leaves_ends_the_generator() -> None:
+def test_s16_a_disconnected_client_ends_the_generator() -> None:
     model = Words()
     model.go.clear()
     with serving(model) as served:
@@ -127,7 +127,7 @@ def test_s16_who_leaves_ends_the_generator() -> None:
         until(model.gone.is_set)
 
 
-def test_s16_a_streaming_model_may_answer_plainly_too() -> None:
+def test_s16_a_streaming_model_may_return_a_plain_result() -> None:
     class Either(Words):
         async def predict(self, payload: Any, headers: Any = None) -> Any:
             return await super().predict(payload) if payload["instances"] else {"predictions": []}
@@ -138,7 +138,7 @@ def test_s16_a_streaming_model_may_answer_plainly_too() -> None:
     assert pieces.text == "one zwei trois"
 
 
-def test_s16_what_a_generator_raises_first_is_its_answer() -> None:
+def test_s16_a_generators_first_exception_is_the_response() -> None:
     class Fails(Model):
         async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
             if payload["instances"] == []:

@@ -42,7 +42,7 @@ def test_s11_plain_stages_that_block_run_side_by_side(kind: type[Held]) -> None:
         assert [call.result() for call in calls] == [{"predictions": [1]}] * 4
 
 
-def test_s11_no_more_run_than_there_are_threads() -> None:
+def test_s11_concurrency_is_the_number_of_threads() -> None:
     gate = Gate()
     with serving(Held(gate), options=BindOptions(instances=1)) as served:
         calls = at_once((lambda: served.predict({"instances": [1]}).status_code) for _ in range(2))
@@ -163,7 +163,7 @@ def test_a_model_may_run_in_processes_of_its_own(kind: type[InProcess]) -> None:
         assert answer.json()["predictions"][0] != os.getpid()
 
 
-def test_the_bound_model_has_the_name_that_is_asked_for() -> None:
+def test_the_bound_model_has_the_requested_name() -> None:
     model = InProcess()
     assert bind(model).name == "m"
     with serving(model, options=BindOptions(name="alias")) as served:

@@ -97,13 +97,13 @@ def test_r6_rest_certificates(url: str, files: Files) -> None:
     assert is_live(url, verify=files.authority, cert=(files.certificate, files.key, "not needed"))
 
 
-def test_r6_rest_a_context_is_kept(url: str, files: Files) -> None:
+def test_r6_rest_an_ssl_context_is_used(url: str, files: Files) -> None:
     context = ssl.create_default_context(cafile=files.authority)
     context.load_cert_chain(files.certificate, files.key)
     assert is_live(url, verify=context)
 
 
-def test_r6_rest_nobody_else_is_trusted(url: str, files: Files, tmp_path: Path) -> None:
+def test_r6_rest_other_authorities_are_not_trusted(url: str, files: Files, tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     with pytest.raises(httpx.ConnectError, match="cannot connect to https://localhost"):
         is_live(url, verify=str(tmp_path / "other.pem"), cert=(files.certificate, files.key))

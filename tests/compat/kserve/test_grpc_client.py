@@ -101,7 +101,7 @@ def test_r6_grpc_many_at_once(url: str) -> None:
     assert [len(response.outputs[0].as_numpy()) for response in asyncio.run(main())] == list(range(1, 30))
 
 
-def test_r6_grpc_takes_only_its_own_requests(url: str) -> None:
+def test_r6_grpc_accepts_only_infer_requests(url: str) -> None:
     with pytest.raises(InvalidInput, match="Invalid input format"):
         ask(url, "infer", {"inputs": []})
 
@@ -120,7 +120,7 @@ def test_r6_grpc_a_refusal_has_its_code(url: str, caplog: pytest.LogCaptureFixtu
     assert "Failed to infer: StatusCode.NOT_FOUND" in caplog.text
 
 
-def test_r6_grpc_nobody_listens() -> None:
+def test_r6_grpc_unreachable_server() -> None:
     with pytest.raises(grpc.RpcError) as caught:
         ask("127.0.0.1:1", "is_server_ready", of={"retries": 0})
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
@@ -138,7 +138,7 @@ def test_r6_grpc_retries_while_the_server_is_unavailable(retries: int, expected:
         assert handler.calls == expected
 
 
-def test_r6_grpc_other_refusals_are_not_asked_again() -> None:
+def test_r6_grpc_other_errors_are_not_retried() -> None:
     def refuse(_: int, __: bytes, context: grpc.ServicerContext) -> bytes:
         context.abort(grpc.StatusCode.INTERNAL, "no")
         return b""
@@ -173,7 +173,7 @@ def test_r6_grpc_timeouts() -> None:
             assert caught.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
 
 
-def test_r6_grpc_no_timeout_is_told_to_nobody() -> None:
+def test_r6_grpc_without_a_timeout_sends_none() -> None:
     left: list[float | None] = []
 
     def note(_: int, __: bytes, context: grpc.ServicerContext) -> bytes:
@@ -188,7 +188,7 @@ def test_r6_grpc_no_timeout_is_told_to_nobody() -> None:
     assert 0 < (left[1] or 0) <= 60
 
 
-def test_r6_grpc_message_sizes_are_unbounded_unless_said(url: str) -> None:
+def test_r6_grpc_message_sizes_are_unbounded_by_default(url: str) -> None:
     rows = 3 << 20
     assert len(ask(url, "infer", request(rows=rows)).outputs[0].as_numpy()) == rows
     for name in ("grpc.max_send_message_length", "grpc.max_receive_message_length"):
@@ -197,7 +197,7 @@ def test_r6_grpc_message_sizes_are_unbounded_unless_said(url: str) -> None:
         assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
 
 
-def test_r6_grpc_what_only_grpc_knows_is_left_to_it(url: str) -> None:
+def test_r6_grpc_grpcio_options_use_grpcio(url: str) -> None:
     for channel_args in ([("grpc.lb_policy_name", "round_robin")], [("grpc.service_config", "{}")]):
         assert ask(url, "infer", request(), of={"channel_args": channel_args}).outputs[0].as_numpy().tolist() == [2]
     creds = grpc.local_channel_credentials()
@@ -217,7 +217,7 @@ def test_r6_the_synchronous_client_of_013(url: str) -> None:
     assert InferResponse.from_grpc(message).outputs[0].as_numpy().tolist() == [2]
 
 
-def test_r6_the_synchronous_client_raises_what_grpc_does(url: str) -> None:
+def test_r6_the_synchronous_client_raises_grpcs_errors(url: str) -> None:
     asked = request()
     asked.model_name = "unknown"
     client = InferenceServerClient(url, verbose=True)

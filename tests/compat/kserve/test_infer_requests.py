@@ -29,7 +29,7 @@ def raw(datatype: str = "FP32", dtype: Any = np.float32) -> InferInput:
     return tensor
 
 
-def test_s38_what_is_given_is_kept() -> None:
+def test_s38_constructor_values_are_retained() -> None:
     tensor = InferInput("x", [1], "FP32", [1])
     request = InferRequest("m", [tensor], "1", None, True, {"p": 1}, [RequestedOutput("y")], "3")
     assert (request.id, request.model_name, request.inputs, request.from_grpc) == ("1", "m", [tensor], True)
@@ -50,14 +50,14 @@ def test_s38_raw_bytes_go_to_the_inputs_in_their_order() -> None:
         InferRequest("m", inputs, raw_inputs=[b"\1", b"\2", b"\3"])
 
 
-def test_s37_binary_outputs_are_wanted_over_grpc_if_the_inputs_were_raw() -> None:
+def test_s37_binary_outputs_over_grpc_for_raw_inputs() -> None:
     assert InferRequest("m", [raw()], raw_inputs=[b"12345678"], from_grpc=True).use_binary_outputs is True
     assert InferRequest("m", [raw()], from_grpc=True).use_binary_outputs is False
     grpc_says = listed(from_grpc=True, parameters=to_grpc_parameters({"binary_data_output": True}))
     assert grpc_says.use_binary_outputs is False
 
 
-def test_s37_binary_outputs_are_wanted_over_http_if_a_parameter_says() -> None:
+def test_s37_binary_outputs_over_http_by_parameter() -> None:
     assert listed(parameters={"binary_data_output": True}).use_binary_outputs is True
     assert listed(parameters={"a": 1}).use_binary_outputs is False
     assert listed().use_binary_outputs is False
@@ -165,7 +165,7 @@ def test_s42_nested_lists_are_flattened_and_mixed_forms_all_go_raw() -> None:
     assert mixed.to_grpc().raw_input_contents == [b"\7", b"\1"]
 
 
-def test_s42_what_cannot_travel() -> None:
+def test_s42_invalid_tensors_over_http() -> None:
     with pytest.raises(InvalidInput, match=r"^input data is not a List$"):
         InferRequest("m", [InferInput("x", [1], "FP32")]).to_grpc()
     with pytest.raises(InvalidInput, match=r"^invalid input datatype$"):
@@ -202,14 +202,14 @@ def test_s43_to_rest_changes_nothing() -> None:
     assert request.inputs[0].data is given
 
 
-def test_s43_what_came_over_grpc_goes_on_over_http() -> None:
+def test_s43_grpc_requests_convert_to_http() -> None:
     request = InferRequest.from_grpc(InferRequest("m", [raw()]).to_grpc())
     body, length = request.to_rest()
     again = InferRequest.from_bytes(body, length, "m")
     assert again.inputs[0].as_numpy().tolist() == [1, 2]
 
 
-def test_s43_what_cannot_travel() -> None:
+def test_s43_invalid_tensors_over_grpc() -> None:
     with pytest.raises(InvalidInput, match=r"^'data' field is missing for input 'x' for model 'm'$"):
         InferRequest("m", [InferInput("x", [1], "FP32")]).to_rest()
     with pytest.raises(InvalidInput, match=r"^Both 'data' and 'raw_data' fields are set for input 'x' for model 'm'$"):
@@ -276,7 +276,7 @@ def test_r10_from_bytes() -> None:
         ),
     ],
 )
-def test_r10_what_from_bytes_refuses(body: str, text: str) -> None:
+def test_r10_from_bytes_refuses(body: str, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         InferRequest.from_bytes(body.encode(), len(body), "m")
     assert str(caught.value).startswith(text)
@@ -309,7 +309,7 @@ SAID = {
 }
 
 
-def test_from_inference_request_takes_a_parsed_body() -> None:
+def test_from_inference_request_accepts_a_parsed_body() -> None:
     body = InferenceRequest.model_validate(SAID)
     request = InferRequest.from_inference_request(body, "m")
     assert request.inputs == [InferInput("x", [1], "FP32", [1], {})]
@@ -320,7 +320,7 @@ def test_from_inference_request_takes_a_parsed_body() -> None:
         InferRequest.from_inference_request(body, "m")
 
 
-def test_from_inference_request_takes_what_pydantic_made() -> None:
+def test_from_inference_request_accepts_pydantic_models() -> None:
     pydantic = pytest.importorskip("pydantic")
     tensor = pydantic.create_model("Tensor", name=str, shape=list, datatype=str, data=list, parameters=(Any, None))
     kind = pydantic.create_model("Body", id=str, inputs=list[tensor], outputs=(Any, None), parameters=(Any, None))
@@ -356,7 +356,7 @@ def test_bodies_come_from_dicts_and_become_dicts() -> None:
         (3, "InferenceRequest: got int, expected an object"),
     ],
 )
-def test_what_is_no_body(said: Any, text: str) -> None:
+def test_invalid_bodies(said: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}$"):
         InferenceRequest.model_validate(said)
 
@@ -369,7 +369,7 @@ def test_requests_are_the_same_if_all_is_the_same() -> None:
     assert pickle.loads(pickle.dumps(listed(from_grpc=True))) == listed(from_grpc=True)
 
 
-def test_a_request_shows_what_it_is() -> None:
+def test_the_repr_of_a_request() -> None:
     request = listed()
     assert request.to_dict() == {
         "id": "1",
@@ -381,7 +381,7 @@ def test_a_request_shows_what_it_is() -> None:
     assert str(request).startswith('"id": "1","model_name": "m","inputs": ["name": "x",')
 
 
-def test_what_the_server_holds_travels_on() -> None:
+def test_server_tensors_can_be_sent() -> None:
     given = np.array([[1.1, 2]], np.float32)
     for shown in (Shown.JSON, Shown.NESTED, Shown.LIST):
         request = InferRequest("m", [InferInput._holding("x", "FP32", given, None, shown)], "1")

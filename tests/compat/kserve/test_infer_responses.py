@@ -27,7 +27,7 @@ def output(name: str = "y", datatype: str = "FP32", dtype: Any = np.float32) -> 
     return InferOutput(name, [2], datatype, np.array([1, 2], dtype=dtype))
 
 
-def test_s44_what_is_given_is_kept() -> None:
+def test_s44_constructor_values_are_retained() -> None:
     response = InferResponse("1", "m", [output()], "3", None, True, {"p": 1})
     assert (response.id, response.model_name, response.model_version) == ("1", "m", "3")
     assert (response.outputs, response.from_grpc, response.parameters) == ([output()], True, {"p": 1})
@@ -47,7 +47,7 @@ def test_s45_from_grpc() -> None:
     assert raw.outputs[0].as_numpy().tolist() == [1, 2]
 
 
-def test_s46_d6_from_rest_takes_the_name_or_finds_it() -> None:
+def test_s46_d6_from_rest_with_and_without_the_name() -> None:
     found = [
         InferResponse.from_rest(SAID),
         InferResponse.from_rest(response=SAID),
@@ -62,7 +62,7 @@ def test_s46_d6_from_rest_takes_the_name_or_finds_it() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("m",), (SAID, "m")])
-def test_s46_what_from_rest_does_not_take(arguments: tuple[Any, ...]) -> None:
+def test_s46_from_rest_refuses(arguments: tuple[Any, ...]) -> None:
     with pytest.raises(TypeError, match=r"^from_rest: expected a dict"):
         InferResponse.from_rest(*arguments)
 
@@ -96,7 +96,7 @@ def test_s48_one_output_of_fp16_makes_all_raw() -> None:
     assert wanted.raw_output_contents == [b"\7"]
 
 
-def test_s48_what_cannot_travel() -> None:
+def test_s48_invalid_outputs_over_grpc() -> None:
     for data, datatype, text in [
         ((1, 2), "FP32", "output data is not a List"),
         (None, "FP32", "output data is not a List"),
@@ -137,12 +137,12 @@ def test_s49_requested_outputs_go_before_binary_outputs() -> None:
     assert [(one["name"], "data" in one) for one in said["outputs"]] == [("z", False), ("y", True)]
 
 
-def test_s49_an_output_that_is_not_there() -> None:
+def test_s49_a_missing_output() -> None:
     with pytest.raises(InvalidInput, match=r"^Unexpected inference output 'q' for model 'm'$"):
         InferResponse("1", "m", [output()], requested_outputs=[RequestedOutput("q")]).to_rest()
 
 
-def test_s49_what_cannot_travel() -> None:
+def test_s49_invalid_outputs_over_http() -> None:
     with pytest.raises(InvalidInput, match=r"^'data' field is missing for output 'y' for model 'm'$"):
         InferResponse("1", "m", [InferOutput("y", [1], "FP32")]).to_rest()
     with pytest.raises(InvalidInput, match=r"^Sending FP16 data via JSON is not supported.*for output y$"):
@@ -189,13 +189,13 @@ def test_r10_from_bytes() -> None:
         ),
     ],
 )
-def test_r10_what_from_bytes_refuses(body: str, text: str) -> None:
+def test_r10_from_bytes_refuses(body: str, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         InferResponse.from_bytes(body.encode(), len(body))
     assert str(caught.value).startswith(text)
 
 
-def test_not_a_number_is_null_beside_raw_bytes() -> None:
+def test_nan_is_null_next_to_raw_bytes() -> None:
     outputs = [InferOutput("n", [2], "FP64", [float("nan"), 1.0]), output("r")]
     asked = [RequestedOutput("n"), RequestedOutput("r", {"binary_data": True})]
     body, length = InferResponse("1", "m", outputs, requested_outputs=asked).to_rest()

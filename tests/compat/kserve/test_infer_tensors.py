@@ -44,7 +44,7 @@ def filled(kind: Any, datatype: str, *, binary: bool = True, parameters: Any = N
 
 
 @BOTH
-def test_s24_s33_what_is_given_is_kept(kind: Any) -> None:
+def test_s24_s33_constructor_values_are_retained(kind: Any) -> None:
     tensor = kind("x", [1, 2], "fp32", [[1, 2]], {"k": 1})
     assert (tensor.name, tensor.shape, tensor.datatype, tensor.data, tensor.parameters) == (
         *("x", [1, 2], "FP32", [[1, 2]]),
@@ -134,9 +134,7 @@ def test_s25_s34_as_numpy_of_an_unknown_type() -> None:
     ("datatype", "data", "shape"),
     [("FP32", [1, 2], [3]), ("FP32", ["x"], [1]), ("UINT8", [-300], [1]), ("FP32", None, [2])],
 )
-def test_s25_elements_that_do_not_make_an_input_are_the_callers_mistake(
-    datatype: str, data: Any, shape: list[int]
-) -> None:
+def test_s25_invalid_elements_are_a_client_error(datatype: str, data: Any, shape: list[int]) -> None:
     with pytest.raises(InvalidInput, match=r"^input 'x': "):
         InferInput("x", shape, datatype, data).as_numpy()
 
@@ -179,7 +177,7 @@ def test_s26_s35_set_data_from_numpy(kind: Any, datatype: str, binary: bool) -> 
 
 @BOTH
 @pytest.mark.parametrize("binary", [True, False])
-def test_s26_s35_what_is_set_is_a_copy(kind: Any, binary: bool) -> None:
+def test_s26_s35_arrays_are_copied(kind: Any, binary: bool) -> None:
     given = np.asfortranarray(np.arange(6, dtype=np.float32).reshape(2, 3))
     tensor = kind("x", [2, 3], "FP32")
     tensor.set_data_from_numpy(given, binary_data=binary)
@@ -189,7 +187,7 @@ def test_s26_s35_what_is_set_is_a_copy(kind: Any, binary: bool) -> None:
 
 
 @BOTH
-def test_s26_s35_what_cannot_be_set(kind: Any) -> None:
+def test_s26_s35_invalid_arrays(kind: Any) -> None:
     for given, shape, text in [
         ([1], [1], "input_tensor must be a numpy array"),
         (np.zeros(1), [1], "got unexpected datatype FP64 from numpy array, expected FP32"),
@@ -255,7 +253,7 @@ def test_tensors_are_the_same_if_all_is_the_same(kind: Any) -> None:
 
 
 @BOTH
-def test_a_tensor_shows_what_it_is(kind: Any) -> None:
+def test_the_repr_of_a_tensor(kind: Any) -> None:
     tensor = kind("x", [1], "FP32", [1], {"k": 1})
     assert tensor.to_dict() == {"name": "x", "shape": [1], "datatype": "FP32", "data": [1], "parameters": {"k": 1}}
     assert str(tensor) == '"name": "x","shape": [1],"datatype": "FP32","data": [1],"parameters": {\'k\': 1}'
@@ -268,11 +266,11 @@ def test_tensors_go_to_other_processes(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("data", [[b"a", b"b"], ["a", "b"], [[b"a", b"b"]], [["a"], ["b"]]])
-def test_as_string_takes_every_form(data: list[Any]) -> None:
+def test_as_string_accepts_all_forms(data: list[Any]) -> None:
     assert InferInput("x", [2], "BYTES", data).as_string() == ["a", "b"]
 
 
-def test_as_string_of_raw_bytes_and_of_what_is_no_text() -> None:
+def test_as_string_of_raw_bytes_and_of_invalid_text() -> None:
     assert filled(InferInput, "BYTES").as_string() == ["a", "é"]
     with pytest.raises(InvalidInput, match=r"^invalid datatype FP32 in the input$"):
         InferInput("x", [1], "FP32", [1]).as_string()
@@ -288,7 +286,7 @@ def held(datatype: str, shown: Shown) -> Any:
 
 
 @TYPES
-def test_what_the_server_holds_looks_like_what_came(datatype: str) -> None:
+def test_server_tensors_have_the_requests_form(datatype: str) -> None:
     values = VALUES[datatype]
     assert held(datatype, Shown.JSON).data == values
     assert held(datatype, Shown.NESTED).data == [values]
@@ -306,7 +304,7 @@ def test_what_the_server_holds_looks_like_what_came(datatype: str) -> None:
         assert tensor.as_numpy().dtype == array(datatype).dtype
 
 
-def test_numbers_of_json_are_those_that_were_sent() -> None:
+def test_json_numbers_are_unchanged() -> None:
     sent = [1.1, 0.1, 16777216, 1.17549435e-38, 3.4028235e38, 0.3333333433, 8388609.0, 9.8e-9]
     given = np.array([*sent, np.nan], dtype=np.float32)
     shown = InferInput._holding("x", "FP32", given, None, Shown.JSON).data
@@ -323,7 +321,7 @@ def test_bytes_that_are_not_utf8_stay_bytes() -> None:
     assert tensor.data == [b"a", b"\xff"]
 
 
-def test_who_has_looked_at_the_list_may_change_it() -> None:
+def test_a_tensors_list_may_be_changed() -> None:
     tensor = InferInput._holding("x", "FP32", np.zeros((1, 2), np.float32))
     tensor.data[0] = 5
     assert tensor.as_numpy().tolist() == [[5, 0]]

@@ -53,7 +53,7 @@ def test_s50_elements_come_back() -> None:
         (b"\5\0\0\0a", "element 0 of a BYTES tensor has 5 bytes, 4 more than there are"),
     ],
 )
-def test_s50_truncated_elements_are_the_callers_mistake(given: bytes, text: str) -> None:
+def test_s50_truncated_elements_are_a_client_error(given: bytes, text: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{text}$"):
         deserialize_bytes_tensor(given)
 

@@ -46,12 +46,12 @@ def test_values_become_json(value: Any, text: str) -> None:
     assert _json.dumps(value) == text.encode()
 
 
-def test_what_json_does_not_have_is_refused() -> None:
+def test_values_without_json_form_are_refused() -> None:
     with pytest.raises(TypeError, match="not JSON serializable: object"):
         _json.dumps([object()])
 
 
-def test_what_is_a_part_of_itself_is_refused() -> None:
+def test_circular_values_are_refused() -> None:
     value: list[Any] = []
     value.append(value)
     with pytest.raises((ValueError, TypeError)):
@@ -66,7 +66,7 @@ def test_json_becomes_values() -> None:
 @pytest.mark.parametrize(
     "text", [b"{", b"", b"\xff", b"[NaN]", b"[1] 2", b"[" * 100000, b'["\\ud800"]', b'"\xed\xa0\x80"']
 )
-def test_what_is_no_json_is_refused(text: bytes) -> None:
+def test_invalid_json_is_refused(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         _json.loads(text)
 

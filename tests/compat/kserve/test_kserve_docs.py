@@ -39,7 +39,7 @@ def test_every_flag_has_a_row_with_its_default() -> None:
 
 
 @pytest.mark.parametrize("row", rows("| `kserve...` | `penstock.compat.kserve...` |"), ids=lambda row: row[0])
-def test_every_module_of_the_import_map_is_there(row: list[str]) -> None:
+def test_every_module_of_the_import_map_exists(row: list[str]) -> None:
     modules = [found for found in re.findall(r"`([\w.]+)`", row[0]) if found.startswith("kserve") or "_pb2" in found]
     for name in modules:
         full = name if name.startswith("kserve") else f"kserve.protocol.grpc.grpc_predict_v2{name.removeprefix('...')}"

@@ -72,7 +72,7 @@ HANDLERS = [
 
 @pytest.mark.parametrize(("handler", "status", "text"), HANDLERS, ids=lambda value: getattr(value, "__name__", None))
 @pytest.mark.parametrize("framework", [False, True])
-def test_r3_handlers_answer_with_and_without_a_framework(
+def test_r3_handlers_work_with_and_without_a_framework(
     handler: Any, status: int, text: str, framework: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if framework:

@@ -38,13 +38,13 @@ def outputs(datatype: str) -> list[list[InferOutput]]:
 
 @pytest.mark.parametrize("datatype", VALUES)
 @pytest.mark.parametrize("wanted", [False, True])
-def test_s48_the_bytes_are_those_of_the_message(datatype: str, wanted: bool) -> None:
+def test_s48_the_bytes_equal_the_messages(datatype: str, wanted: bool) -> None:
     for some in outputs(datatype):
         response = InferResponse("1", "m", some, use_binary_outputs=wanted)
         assert ModelInferResponse.FromString(response_bytes(response)) == response.to_grpc()
 
 
-def test_s48_parameters_are_those_of_the_message() -> None:
+def test_s48_parameters_equal_the_messages() -> None:
     given = {"a": "x", "b": False, "i": -3, "e": "", "n": InferParameter(), "m": InferParameter(int64_param=0), "": 1}
     some = [InferOutput("y", [1], "UINT8", [1], given)]
     response = InferResponse("", "m" * 300, some, "3", parameters=given)
@@ -63,7 +63,7 @@ def test_s48_parameters_are_those_of_the_message() -> None:
         (InferOutput("y", [1], "FP32", [1]), {"p": 2**63}, "to_grpc: invalid parameter value: 9223372036854775808"),
     ],
 )
-def test_s48_what_cannot_travel_is_refused_as_by_the_message(output: Any, parameters: Any, text: str) -> None:
+def test_s48_invalid_outputs_are_refused_as_by_the_message(output: Any, parameters: Any, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         response_bytes(InferResponse("1", "m", [output], parameters=parameters))
     assert str(caught.value) == text
@@ -86,6 +86,6 @@ def test_negative_numbers_are_their_64_bits(values: list[int]) -> None:
 @pytest.mark.parametrize(
     ("data", "text"), [(b"\x01\x80", "truncated"), (b"\x80", "truncated"), (b"\xff" * 11 + b"\1", "ten")]
 )
-def test_what_are_no_numbers(data: bytes, text: str) -> None:
+def test_invalid_varints(data: bytes, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         decoded(data)

@@ -76,7 +76,7 @@ def test_r4_lines_have_kserves_shape(capsys: pytest.CaptureFixture[str]) -> None
     assert re.fullmatch(rf"{when} kserve\.trace requestId: N\.A\.", second)
 
 
-def test_r4_what_the_program_has_set_up_stays() -> None:
+def test_r4_the_programs_logging_is_not_changed() -> None:
     start()
     own = logging.NullHandler()
     logger.addHandler(own)
@@ -124,7 +124,7 @@ def test_r4_names() -> None:
     assert (kserve_logging.KSERVE_LOGGER_NAME, kserve_logging.KSERVE_TRACE_LOGGER_NAME) == ("kserve", "kserve.trace")
 
 
-def test_r4_the_environment_says_the_level() -> None:
+def test_r4_the_environment_sets_the_level() -> None:
     code = (
         "import os; os.environ['KSERVE_LOGLEVEL'] = 'debug';"
         "from penstock.compat.kserve import logging; logging.configure_logging(); logging.logger.debug('heard')"

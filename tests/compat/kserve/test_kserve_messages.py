@@ -57,7 +57,7 @@ def request(made: Any) -> Any:
     )
 
 
-def test_r11_the_bytes_are_those_of_protocol_buffers() -> None:
+def test_r11_the_bytes_equal_protobufs() -> None:
     real, light = request(service_pb2), request(ours)
     assert service_pb2.ModelInferRequest.FromString(light.SerializeToString()) == real
     assert ours.ModelInferRequest.FromString(real.SerializeToString()) == light
@@ -79,7 +79,7 @@ def test_r11_tools_make_json_of_them() -> None:
         assert json_format.MessageToDict(light, **more) == json_format.MessageToDict(real, **more)
 
 
-def test_r11_messages_of_protocol_buffers_are_taken_wherever_ours_are() -> None:
+def test_r11_generated_messages_are_accepted_everywhere() -> None:
     real = service_pb2.ModelInferRequest(
         model_name="m",
         parameters={"p": service_pb2.InferParameter(int64_param=4)},
@@ -124,7 +124,7 @@ def test_one_of_a_choice_is_set() -> None:
     assert parameter == ours.InferParameter()
 
 
-def test_maps_make_what_is_asked_for() -> None:
+def test_maps_create_missing_messages() -> None:
     message = ours.ModelInferRequest()
     message.parameters["a"].bool_param = True
     message.parameters.get_or_create("b").int64_param = 2
@@ -134,7 +134,7 @@ def test_maps_make_what_is_asked_for() -> None:
         message.parameters["a"] = ours.InferParameter()
 
 
-def test_what_a_message_refuses() -> None:
+def test_invalid_values_of_messages() -> None:
     message = ours.ModelInferRequest()
     with pytest.raises(ValueError, match=r'^Protocol message InferParameter has no "x" field.$'):
         ours.InferParameter(x=1)
@@ -202,7 +202,7 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
 
 @settings(max_examples=1000)
 @given(st.binary(max_size=40))
-def test_real_and_light_agree_on_what_is_a_message(data: bytes) -> None:
+def test_protobuf_and_messages_accept_the_same_bytes(data: bytes) -> None:
     decode_error = pytest.importorskip("google.protobuf.message").DecodeError
     try:
         real = service_pb2.InferTensorContents.FromString(data)
@@ -215,7 +215,7 @@ def test_real_and_light_agree_on_what_is_a_message(data: bytes) -> None:
         assert np.array_equal(list(getattr(light, field)), list(getattr(real, field)), equal_nan="fp" in field)
 
 
-def test_r11_a_stub_asks_a_servicer() -> None:
+def test_r11_a_stub_calls_a_servicer() -> None:
     grpc = pytest.importorskip("grpc")
 
     class Servicer(service.GRPCInferenceServiceServicer):

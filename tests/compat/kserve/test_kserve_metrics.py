@@ -49,7 +49,7 @@ def test_r12_a_block_is_timed_and_so_is_one_that_raises() -> None:
     assert all(value >= 0 for _, value, _ in keeper.kept)
 
 
-def test_r12_who_keeps_is_each_tasks_own() -> None:
+def test_r12_each_task_has_its_recorder() -> None:
     keepers = [MetricRecorder(), MetricRecorder()]
 
     async def answer(keeper: MetricRecorder, turn: asyncio.Barrier | Any) -> None:
@@ -74,7 +74,7 @@ def test_r12_who_keeps_is_each_tasks_own() -> None:
     assert [len(keeper.kept) for keeper in keepers] == [1, 1]
 
 
-def test_r12_elsewhere_nobody_keeps() -> None:
+def test_r12_values_outside_a_request_are_dropped() -> None:
     metrics.PREDICT_HIST_TIME.labels("m").observe(1)
     with metrics.recording(None), metrics.PREDICT_HIST_TIME.labels("m").time():
         pass

@@ -98,7 +98,7 @@ def test_d20_an_engine_starts_and_stops() -> None:
     assert not model.ready
 
 
-def test_who_listens_hears_of_readiness() -> None:
+def test_readiness_listeners_are_called() -> None:
     heard: list[tuple[str, bool]] = []
 
     def listen(model: BaseKServeModel, ready: bool) -> None:
@@ -129,7 +129,7 @@ def test_s11_the_stages_run_in_order_and_plain_and_async_ones_mix() -> None:
     assert all(given is headers for *_, given in model.calls)
 
 
-def test_s11_explain_takes_the_place_of_predict() -> None:
+def test_s11_explain_replaces_predict() -> None:
     model = Told("m")
     response, _ = answered(model, {"instances": [1]}, None, InferenceVerb.EXPLAIN)
     assert response["explanations"] == [1, "pre"]
@@ -177,7 +177,7 @@ def test_d3_the_dialect_of_0_13_gives_the_response_alone() -> None:
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_d4_a_third_argument_is_passed_if_the_flag_says_so(named: bool) -> None:
+def test_d4_a_third_argument_is_passed_if_the_flag_is_set(named: bool) -> None:
     class Headed(Model):
         def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
             response_headers["a"] = "1"
@@ -223,7 +223,7 @@ def test_s12_the_predictor_is_the_second_argument_or_named() -> None:
         assert model.enable_latency_logging is False
 
 
-def test_s12_without_a_predictor_there_are_defaults_and_attributes_may_be_assigned() -> None:
+def test_s12_predictor_attributes_have_defaults_and_are_assignable() -> None:
     model = Model("m")
     assert model.predictor_config is None
     assert (model.protocol, model.predictor_host, model.timeout, model.use_ssl) == ("v1", None, 600, False)
@@ -248,7 +248,7 @@ def test_d1_the_servers_configuration_holds_where_the_model_has_none() -> None:
     assert Model("m", PredictorConfig("mine")).predictor_host == "mine"
 
 
-def test_s14_load_makes_it_ready_and_says_so() -> None:
+def test_s14_load_sets_and_returns_ready() -> None:
     model = Model("m")
     assert model.load() is True
     assert model.ready is True

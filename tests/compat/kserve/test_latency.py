@@ -85,7 +85,7 @@ def test_another_format_gets_each_line_in_that_format() -> None:
 
 
 @pytest.mark.parametrize("filtered", ["logger", "handler"])
-def test_filters_are_asked(filtered: str) -> None:
+def test_filters_apply(filtered: str) -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
 
@@ -108,7 +108,7 @@ def test_a_stream_that_fails_fails_no_request(monkeypatch: pytest.MonkeyPatch) -
     written(logging.StreamHandler(stream))
 
 
-def test_nobody_wants_lines_below_the_level() -> None:
+def test_lines_below_the_level_are_not_created() -> None:
     assert latency_log.is_enabled()
     trace_logger.setLevel(logging.WARNING)
     assert not latency_log.is_enabled()
@@ -139,7 +139,7 @@ def test_several_lines_are_written_a_moment_later_in_their_order_with_their_time
     assert stream.getvalue().endswith(" 4\n")
 
 
-def test_what_waits_when_the_program_ends_is_written_before() -> None:
+def test_deferred_lines_are_written_at_exit() -> None:
     program = """
         from penstock.compat.kserve._metrics import latency_log
         from penstock.compat.kserve.logging import configure_logging
@@ -154,7 +154,7 @@ def test_what_waits_when_the_program_ends_is_written_before() -> None:
     assert [line.rpartition(" ")[2] for line in done.stderr.splitlines()] == ["1", "2", "3"], done.stderr
 
 
-def test_a_handler_that_raises_keeps_nothing_from_coming_later(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_raising_consumer_does_not_lose_later_items(capsys: pytest.CaptureFixture[str]) -> None:
     taken: list[int] = []
 
     def take(things: list[int]) -> None:

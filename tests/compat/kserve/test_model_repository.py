@@ -108,7 +108,7 @@ def test_r5_unload_stops_an_engine_too() -> None:
     assert ended == ["stop", "engine"]
 
 
-def test_d10_readiness_is_asked_in_either_way() -> None:
+def test_d10_readiness_is_plain_or_awaitable() -> None:
     class Sync(Model):
         def healthy(self) -> bool:
             return True
@@ -151,7 +151,7 @@ def test_the_extension_lists_loads_and_unloads() -> None:
     run(ModelRepositoryExtension(AsyncShelf()).load("b"))
 
 
-def test_the_data_plane_tells_of_a_repository() -> None:
+def test_the_data_plane_describes_a_repository() -> None:
     repository = ModelRepository()
     model = Double("m", ready=False)
     repository.update(model)
@@ -249,7 +249,7 @@ def test_r5_models_that_come_by_other_ways_are_served() -> None:
         assert server.get("/v1/models") == (200, {"models": []})
 
 
-def test_r5_a_long_load_holds_nobody_up() -> None:
+def test_r5_a_long_load_delays_no_request() -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow(Shelf):
@@ -325,7 +325,7 @@ def test_r5_a_model_is_stopped_after_its_last_request(kind: str) -> None:
         assert order == ["answered", "stopped"]
 
 
-def test_r5_while_a_model_comes_and_goes_it_is_there_or_not() -> None:
+def test_r5_a_model_is_served_or_unknown_during_loads() -> None:
     shelf = Shelf()
     with live(registered_models=shelf) as server:
         over = threading.Event()

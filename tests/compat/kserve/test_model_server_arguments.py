@@ -79,13 +79,13 @@ def test_s01_arguments_may_be_given_by_position() -> None:
     assert (server.enable_grpc, server.enable_docs_url, server.enable_latency_logging) == (False, True, False)
 
 
-def test_s01_the_command_line_says_what_is_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s01_the_command_line_sets_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     command_line(monkeypatch, "--http_port", "9000", "--workers=2", "--enable_docs_url", "yes", "--own", "x")
     server = ModelServer(workers=4)
     assert (server.http_port, server.workers, server.enable_docs_url) == (9000, 4, True)
 
 
-def test_s01_the_predictor_is_as_the_command_line_says(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s01_the_command_line_sets_the_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--predictor_host=p:80", "--predictor_protocol=v2", "--predictor_use_ssl=1"]
     more = ["--predictor_request_timeout_seconds=5", "--predictor_request_retries=2", "--enable_predictor_health_check"]
     command_line(monkeypatch, *flags, *more)
@@ -109,7 +109,7 @@ def test_s01_the_predictor_is_as_the_command_line_says(monkeypatch: pytest.Monke
         ({"ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: TLS is not supported"),
     ],
 )
-def test_s01_what_cannot_be_kept_is_refused(arguments: dict[str, Any], said: str) -> None:
+def test_s01_invalid_arguments_are_refused(arguments: dict[str, Any], said: str) -> None:
     with pytest.raises(ValueError, match="^" + said):
         ModelServer(**arguments)
 
@@ -121,7 +121,7 @@ def test_s01_tls_of_the_environment_is_refused_too() -> None:
     assert "leave these and KSERVE_TLS_CERT_FILE and KSERVE_TLS_KEY_FILE unset" in script.text
 
 
-def test_s01_an_event_loop_that_is_none_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_s01_an_unknown_event_loop_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert ModelServer(event_loop="trio").event_loop == "auto"
     assert "event_loop: 'trio' is not one of auto, asyncio, uvloop; auto is used" in caplog.text
 
@@ -194,7 +194,7 @@ def test_r1_each_flag_is_read(flag: str) -> None:
     assert getattr(found, flag.removeprefix("--").replace("-", "_")) == value
 
 
-def test_r1_a_scripts_own_parser_takes_it_as_a_parent() -> None:
+def test_r1_the_parser_is_a_parent_of_a_scripts_parser() -> None:
     parser = argparse.ArgumentParser(parents=[model_server.parser])
     for flag in ("--threads", "--max_batch_size", "--host", "--model_dir"):
         parser.add_argument(flag)
@@ -202,7 +202,7 @@ def test_r1_a_scripts_own_parser_takes_it_as_a_parent() -> None:
     assert (found.model_dir, found.model_name, found.http_port) == ("d", "n", 8080)
 
 
-def test_r1_args_are_read_when_they_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r1_args_are_parsed_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(vars(model_server), "args", raising=False)
     command_line(monkeypatch, "--model_name", "mine", "--unknown")
     assert model_server.args.model_name == "mine"
@@ -235,7 +235,7 @@ def test_r1_a_wrong_value_is_an_error_and_no_exit(monkeypatch: pytest.MonkeyPatc
         ModelServer()
 
 
-def test_s03_a_handler_of_exceptions_is_kept() -> None:
+def test_s03_an_exception_handler_is_retained() -> None:
     server = ModelServer()
 
     def handler(loop: Any, context: dict[str, Any]) -> None: ...

@@ -99,7 +99,7 @@ def test_s07_requests_have_their_grace_period(tmp_path: Any) -> None:
 
 @pytest.mark.fault("SIGTERM while held")
 @pytest.mark.parametrize(("grace", "signals"), [(2, 1), (600, 2)], ids=["grace period", "second signal"])
-def test_a_signal_is_heeded_while_a_model_holds_the_interpreter(grace: int, signals: int) -> None:
+def test_a_signal_is_handled_while_a_model_holds_the_gil(grace: int, signals: int) -> None:
     body = (
         "    import ctypes\n"
         "    class Holding(Model):\n"
@@ -177,7 +177,7 @@ def test_s07_a_handler_may_stop_the_server() -> None:
         until(lambda: model.stopped == 1, "the server to stop")
 
 
-def test_s10_a_model_whose_stop_fails_keeps_no_other(caplog: pytest.LogCaptureFixture) -> None:
+def test_s10_a_failing_stop_does_not_prevent_others(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Double):
         def stop(self) -> None:
             raise OSError("no")
@@ -236,7 +236,7 @@ def boom(old: bool) -> str:
     )
 
 
-def test_s02_an_exception_that_nobody_awaits_is_logged() -> None:
+def test_s02_an_unawaited_exception_is_logged() -> None:
     with script(boom(old=False) + "    server.start([failing])\n") as running:
         assert predict(running.url)[0] == 200
         until(lambda: "Caught exception: nobody awaits this" in running.text, "the log")
@@ -267,7 +267,7 @@ def test_s02_the_handler_can_be_called_in_a_running_loop(monkeypatch: pytest.Mon
     assert [one["message"] for one in seen] == ["m"]
 
 
-def test_s03_a_handler_of_the_scripts_own_is_told() -> None:
+def test_s03_the_scripts_exception_handler_is_called() -> None:
     body = boom(old=True) + (
         "    def handler(loop, context):\n"
         "        print('told:', context['exception'], flush=True)\n"
@@ -298,7 +298,7 @@ def test_max_asyncio_workers_is_the_size_of_the_executor() -> None:
     assert len(names) == 3
 
 
-def test_an_engine_runs_beside_its_model_on_the_loop_of_its_requests() -> None:
+def test_an_engine_runs_on_the_loop_of_its_requests() -> None:
     loops: dict[str, Any] = {}
 
     class Engine(Double):
@@ -328,7 +328,7 @@ def test_an_engine_runs_beside_its_model_on_the_loop_of_its_requests() -> None:
     assert loops["stopped"]
 
 
-def test_an_engine_runs_beside_a_model_without_a_loop_too() -> None:
+def test_an_engine_of_a_plain_model_runs_on_the_background_loop() -> None:
     told: dict[str, bool] = {}
 
     class Engine(Double):

@@ -76,7 +76,7 @@ def test_r8_engines_run_on_the_loop_of_the_routes() -> None:
     assert loops["end of b"]
 
 
-def test_r8_an_encoder_has_its_routes_beside_tensors_of_others() -> None:
+def test_r8_an_encoder_has_its_routes_next_to_tensor_models() -> None:
     class Embeds(OpenAIEncoderModel):
         async def create_embedding(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
             return {"object": "list", "data": [], "model": "e", "usage": {"prompt_tokens": 0, "total_tokens": 0}}

@@ -66,7 +66,7 @@ def test_s06_models_are_served_over_all_protocols() -> None:
         ("m", "Unknown model collection type"),
     ],
 )
-def test_s06_what_are_no_models_is_refused(given: Any, said: str) -> None:
+def test_s06_values_that_are_not_models_are_refused(given: Any, said: str) -> None:
     with pytest.raises(RuntimeError, match=f"^{said}$"):
         ModelServer(**HERE).start(given)
 
@@ -91,7 +91,7 @@ def test_s06_latency_logging_is_passed_on() -> None:
         assert model.enable_latency_logging is True
 
 
-def test_d12_models_that_are_not_ready_are_known_and_answer_503() -> None:
+def test_d12_unready_models_are_served_with_503() -> None:
     model = Double(ready=False)
     with live(model, Double("other")) as server:
         assert server.get("/v1/models") == (200, {"models": ["m", "other"]})
@@ -170,7 +170,7 @@ def test_s09_a_load_in_the_background_is_seen() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "async", "property"])
-def test_s09_health_of_its_own_is_asked(kind: str) -> None:
+def test_s09_an_overridden_health_is_polled(kind: str) -> None:
     state = {"healthy": True}
 
     class Plain(Double):
@@ -207,7 +207,7 @@ def test_s09_health_of_its_own_is_asked(kind: str) -> None:
         until(lambda: ready_over_grpc(server), "gRPC to hear of it")
 
 
-def test_s09_a_repositorys_own_readiness_is_asked() -> None:
+def test_s09_an_overridden_repository_readiness_is_polled() -> None:
     class Never(ModelRepository):
         async def is_model_ready(self, name: str) -> bool:
             return name != "m"
@@ -300,7 +300,7 @@ def test_s05_a_handle_is_served_and_always_ready() -> None:
         assert running.predict("ray", 1, 2, 3) == (200, {"predictions": [3]})
 
 
-def test_a_model_that_takes_no_requests_is_probed_only() -> None:
+def test_a_model_without_inference_has_probes_only() -> None:
     class Base(BaseKServeModel):
         def __init__(self) -> None:
             super().__init__("base")
@@ -313,7 +313,7 @@ def test_a_model_that_takes_no_requests_is_probed_only() -> None:
         assert server.predict()[0] == 200
 
 
-def test_taken_ports_are_named() -> None:
+def test_ports_in_use_are_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}"):
@@ -328,13 +328,13 @@ def test_grpc_can_be_left_out() -> None:
         assert server.server.grpc_port == 0
 
 
-def test_s01_the_page_of_the_api_is_there_where_it_is_wanted() -> None:
+def test_s01_the_api_page_is_served_if_enabled() -> None:
     for wanted, status in ((True, 200), (False, 404)):
         with live(Double(), enable_docs_url=wanted) as server:
             assert get(server.url, "/docs").status == status
 
 
-def test_all_ports_are_those_of_kserve_by_default() -> None:
+def test_the_default_ports_are_kserves() -> None:
     assert (ModelServer().http_port, ModelServer().grpc_port) == (8080, 8081)
 
 
@@ -382,14 +382,14 @@ def metadata_over_grpc(server: Live) -> list[Any]:
 
 
 @pytest.mark.parametrize("options", [{}, {"max_batch_size": 4}])
-def test_metadata_over_grpc_shows_what_the_model_says_of_itself(options: dict[str, Any]) -> None:
+def test_metadata_over_grpc_shows_declared_tensors(options: dict[str, Any]) -> None:
     with live(Typed(), **options) as server:
         assert metadata_over_grpc(server) == [[("x", "INT32", [-1, 2])], [("y", "INT32", [-1])]]
         # It is shown, and nothing checks it.
         assert server.predict() == (200, {"predictions": [2]})
 
 
-def test_metadata_over_grpc_shows_nothing_of_what_it_cannot() -> None:
+def test_metadata_over_grpc_omits_invalid_declarations() -> None:
     class Odd(Double):
         def get_input_types(self) -> Any:
             raise RuntimeError("not loaded")

@@ -77,7 +77,7 @@ def test_the_predictor_is_known_in_all_workers() -> None:
         assert set(answers) == {"predictor:8080"}
 
 
-def test_a_worker_has_several_requests_of_an_async_model_under_way() -> None:
+def test_a_worker_computes_async_requests_concurrently() -> None:
     class Counting(Model):
         async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
             here = self.__dict__["here"] = self.__dict__.get("here", 0) + 1
@@ -106,7 +106,7 @@ def test_a_worker_that_dies_is_started_again() -> None:
         assert server.predict("m", "sleep")[0] == 200
 
 
-def test_there_is_one_table_of_models() -> None:
+def test_all_workers_share_one_model_table() -> None:
     with live(registered_models=Shelf(), workers=2) as server:
         assert server.load("a")[0] == 200
         assert [server.predict("a")[0] for _ in range(10)] == [200] * 10
@@ -131,7 +131,7 @@ def test_a_model_becomes_ready_after_its_workers_were_started() -> None:
         assert [server.predict("m")[0] for _ in range(6)] == [200] * 6
 
 
-def test_metrics_are_those_of_all_workers() -> None:
+def test_metrics_include_all_workers() -> None:
     with live(ready(), workers=2) as server:
         assert len(until(lambda: len(both := pids(server)) == 2 and both)) == 2
         before = counted(server.url)
@@ -146,7 +146,7 @@ def counted(url: str) -> float:
     return sum(map(float, found))
 
 
-def test_what_cannot_be_sent_is_named() -> None:
+def test_attributes_that_cannot_be_pickled_are_named() -> None:
     model = ready()
     model.lock = threading.Lock()  # type: ignore[attr-defined]
     said = r"^model 'm' cannot be sent to its workers: its attribute 'lock', a _thread\.lock, cannot be pickled"
@@ -154,7 +154,7 @@ def test_what_cannot_be_sent_is_named() -> None:
         ModelServer(**HERE, workers=2).start([model])
 
 
-def test_a_model_says_itself_what_is_sent() -> None:
+def test_a_model_controls_its_pickled_state() -> None:
     class Careful(Double):
         def __init__(self) -> None:
             super().__init__()
@@ -218,7 +218,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_what_a_script_keeps_in_prometheus_is_shown_beside_the_servers_own(tmp_path: Path, workers: str) -> None:
+def test_prometheus_metrics_of_a_script_are_on_the_page(tmp_path: Path, workers: str) -> None:
     with Script(COUNTING, "--own", file=tmp_path / "script.py", WORKERS=workers) as running:
         url = running.url
         for _ in range(6):
@@ -240,7 +240,7 @@ def test_what_a_script_keeps_in_prometheus_is_shown_beside_the_servers_own(tmp_p
     assert ("imported as __mp_main__ ['--own']" in running.text) is (workers == "2")
 
 
-def test_a_script_that_would_serve_where_it_is_imported_is_told_so(tmp_path: Path) -> None:
+def test_a_script_that_serves_on_import_is_refused(tmp_path: Path) -> None:
     text = COUNTING.replace('if __name__ == "__main__":', "if True:")
     with Script(text, file=tmp_path / "script.py", WORKERS="2") as running:
         assert running.status() == 1

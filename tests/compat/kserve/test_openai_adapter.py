@@ -106,7 +106,7 @@ def test_r8_a_chat_is_a_completion_of_its_prompt() -> None:
     assert (raw, context) == ("raw", {"headers": {}})
 
 
-def test_r8_a_streamed_chat_is_events_of_its_pieces() -> None:
+def test_r8_a_streamed_chat_is_an_event_per_chunk() -> None:
     *events, done = ask(New(), stream=True)
     assert done == "data: [DONE]\n\n"
     chunks = [json.loads(event.removeprefix("data: ")) for event in events]
@@ -133,7 +133,7 @@ def test_r8_a_stream_of_0_13_is_objects() -> None:
 
 
 @pytest.mark.parametrize("model", [New(), Old()], ids=["new", "old"])
-def test_r8_one_answer_only(model: Any) -> None:
+def test_r8_only_one_choice_is_supported(model: Any) -> None:
     with pytest.raises(InvalidInput, match="n != 1 is not supported"):
         ask(model, n=2)
 
@@ -161,7 +161,7 @@ def test_r8_an_error_of_the_completion_is_that_of_the_chat() -> None:
     assert ask(Refuses()).error.message == "no"
 
 
-def test_r8_who_stops_reading_closes_the_completion() -> None:
+def test_r8_a_reader_that_stops_closes_the_completion() -> None:
     closed = []
 
     class Endless(New):
@@ -203,7 +203,7 @@ def test_r8_iterators_are_mapped_and_closed() -> None:
     assert closed == ["closed"]
 
 
-def test_r8_models_are_ready_and_what_they_must_have_is_asked_for() -> None:
+def test_r8_models_are_ready_and_abstract_methods_are_required() -> None:
     assert New().ready
     with pytest.raises(TypeError, match="abstract"):
         OpenAIGenerativeModel("m")  # type: ignore[abstract]

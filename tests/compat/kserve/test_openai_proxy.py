@@ -43,7 +43,7 @@ async def gathered(handler: Any, request: Any, raw: Any = None, context: Any = N
     return [piece async for piece in answer] if hasattr(answer, "__aiter__") else answer
 
 
-def test_r8_a_request_goes_on_as_it_was_said() -> None:
+def test_r8_a_request_is_forwarded_unchanged() -> None:
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -92,7 +92,7 @@ class Hooked(OpenAIProxyModel):
         chat_completion.choices[0].message.content = request.params.messages[0].content
 
 
-def test_r8_hooks_change_requests_and_answers() -> None:
+def test_r8_hooks_change_requests_and_responses() -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         said = json.loads(request.content)
         if request.url.path.endswith("chat/completions"):
@@ -125,7 +125,7 @@ def test_r8_a_stream_comes_through_chunk_by_chunk() -> None:
     assert told == []
 
 
-def test_r8_who_stops_reading_lets_the_upstream_go() -> None:
+def test_r8_a_reader_that_stops_closes_the_upstream() -> None:
     closed: list[bool] = []
 
     class Endless(httpx.AsyncByteStream):
@@ -147,7 +147,7 @@ def test_r8_who_stops_reading_lets_the_upstream_go() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_r8_an_upstreams_error_keeps_its_form_and_status(stream: bool) -> None:
+def test_r8_an_upstreams_error_retains_form_and_status(stream: bool) -> None:
     error = {"error": {"code": "429", "message": "later", "param": None, "type": "rate"}}
     with pytest.raises(OpenAIError) as told:
         completed(proxy(lambda request: httpx.Response(429, json=error)), stream=stream)
@@ -176,7 +176,7 @@ def test_r8_an_upstream_that_cannot_be_reached(raised: Exception, code: str, kin
     assert (error.code, error.type, error.message) == (code, kind, text)
 
 
-def test_r8_what_an_upstream_answers_is_looked_at_unless_said_otherwise() -> None:
+def test_r8_upstream_responses_are_validated_by_default() -> None:
     def odd(request: httpx.Request) -> httpx.Response:
         return httpx.Response(200, json={"id": "i", "choices": "none"})
 
@@ -216,7 +216,7 @@ def test_r8_without_a_client_each_event_loop_has_its_own() -> None:
     assert pickle.loads(pickle.dumps(model)).predictor_url == "http://upstream:9"
 
 
-def test_r8_without_httpx_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r8_without_httpx_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> Any:
         raise ImportError(name)
 

@@ -156,7 +156,7 @@ def test_r8_a_completion_of_either_version(serve: Serve, kind: Any) -> None:
     assert [event.choices[0].text for event in events] == ["hi", "there"]
 
 
-def test_r8_what_a_handler_gets_beside_the_request(serve: Serve) -> None:
+def test_r8_additional_arguments_of_a_handler(serve: Serve) -> None:
     model = New()
     ask(serve(model), "/openai/v1/completions?a=b", {"model": "m", "prompt": "hi", "extra": 1}, **{"X-Request-Id": "r"})
     ((request, raw, context),) = model.seen
@@ -169,7 +169,7 @@ def test_r8_what_a_handler_gets_beside_the_request(serve: Serve) -> None:
     assert "upstream_headers" not in raw
 
 
-def test_r8_what_a_handler_of_0_13_gets(serve: Serve) -> None:
+def test_r8_the_argument_of_a_handler_of_0_13(serve: Serve) -> None:
     model = Old()
     url = serve(model)
     ask(url, "/openai/v1/completions", {"model": "m", "prompt": "hi", "user": "u"}, **{"X-Request-Id": "r"})
@@ -294,7 +294,7 @@ def test_r8_an_error_within_a_stream_is_an_event(serve: Serve) -> None:
     assert ask(url, "/openai/v1/completions", {"model": "m", "prompt": "fail", "stream": True})[0] == 500
 
 
-def test_r8_pydantics_objects_and_plain_handlers_are_taken(serve: Serve) -> None:
+def test_r8_pydantic_objects_and_plain_handlers_work(serve: Serve) -> None:
     class Mine(pydantic.BaseModel):
         id: str
         thread: int
@@ -361,7 +361,7 @@ def test_r8_a_proxy_hands_streams_through(serve: Serve) -> None:
     assert ask(url, "/openai/v1/models/m")[0] == 200
 
 
-def test_r8_a_proxy_whose_upstream_is_gone_is_not_ready(serve: Serve) -> None:
+def test_r8_a_proxy_with_an_unreachable_upstream_is_not_ready(serve: Serve) -> None:
     url = serve(OpenAIProxyModel("m", "http://127.0.0.1:1"))
     status, _, body = ask(url, "/openai/v1/models/m")
     assert (status, body) == (503, {"error": "Model with name m is not ready."})
@@ -376,11 +376,11 @@ def test_r8_the_prefix_is_the_environments(
     assert (status, body["choices"][0]["text"]) == (202, "P")
 
 
-def test_r8_there_are_no_routes_without_such_a_model() -> None:
+def test_r8_openai_routes_without_models_are_empty() -> None:
     assert openai_routes([BaseKServeModel("plain")]) == []
     assert len(openai_routes({"alias": New()})) == 1
 
 
-def test_r8_generative_models_are_what_scripts_derive_from() -> None:
+def test_r8_scripts_subclass_generative_models() -> None:
     assert issubclass(OpenAIProxyModel, OpenAIGenerativeModel)
     assert not hasattr(OpenAIModel("m"), "create_completion")

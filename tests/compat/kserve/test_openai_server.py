@@ -56,7 +56,7 @@ def told(server: Any, model: str) -> str:
         return client.completions.create(model=model, prompt="hi").choices[0].text
 
 
-def test_r8_they_serve_beside_other_models() -> None:
+def test_r8_openai_and_other_models_serve_together() -> None:
     with live(Double("m"), Shout("o")) as server:
         assert told(server, "o") == "HI"
         assert server.predict("m", 1) == (200, {"predictions": [2]})
@@ -67,7 +67,7 @@ def test_r8_they_serve_beside_other_models() -> None:
         assert server.predict("o", 1)[0] == 500
 
 
-def test_r8_there_are_no_routes_where_no_model_wants_them() -> None:
+def test_r8_no_routes_without_an_openai_model() -> None:
     with live(Double("m")) as server:
         assert server.get("/openai/v1/models")[0] == 404
 
@@ -81,7 +81,7 @@ def test_r8_an_engine_runs_on_the_loop_of_its_requests_and_ends_with_the_server(
 
 
 @pytest.mark.parametrize("engine", [False, True])
-def test_r8_they_come_and_go_beside_engines_too(engine: bool) -> None:
+def test_r8_models_with_engines_are_loaded_and_unloaded(engine: bool) -> None:
     repository = ModelRepository()
     with live(Engine("e") if engine else Shout("e"), Double("m"), registered_models=repository) as server:
         repository.update(Shout("late"))

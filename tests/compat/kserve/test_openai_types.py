@@ -53,12 +53,12 @@ OF_OPENAPI = """
 """
 
 
-def test_r8_the_names_of_both_versions_are_there() -> None:
+def test_r8_the_names_of_both_versions_exist() -> None:
     assert not [name for name in {*NEW.split(), *OLD.split()} if not hasattr(types, name)]
     assert not [name for name in OF_OPENAPI.split() if not hasattr(openapi, name)]
 
 
-def test_r8_an_answer_is_json_with_its_nulls() -> None:
+def test_r8_a_response_is_json_with_nulls() -> None:
     choice = CompletionChoice(index=0, text="é", finish_reason="stop", logprobs=None)
     answer = Completion(id="i", created=5, model="m", choices=[choice], usage=UsageInfo(prompt_tokens=1))
     expected = {
@@ -78,14 +78,14 @@ def test_r8_an_answer_is_json_with_its_nulls() -> None:
     }  # fmt: skip
 
 
-def test_r8_ids_and_times_are_made() -> None:
+def test_r8_ids_and_times_are_created() -> None:
     first, second = (CompletionChunk(model="m", choices=[]) for _ in range(2))
     assert first.id.startswith("cmpl-")
     assert first.id != second.id
     assert first.created > 1_700_000_000
 
 
-def test_r8_a_request_keeps_what_it_does_not_know() -> None:
+def test_r8_a_request_retains_unknown_members() -> None:
     request = CompletionRequest.model_validate({"model": "m", "prompt": "p", "top_k": 3})
     assert (request.top_k, request.model_extra) == (3, {"top_k": 3})
     assert request.model_dump(exclude_unset=True) == {"model": "m", "prompt": "p", "top_k": 3}
@@ -149,14 +149,14 @@ def test_r8_messages_are_dicts_with_attributes() -> None:
         (RerankRequest, {"query": "q"}, ["documents"], "Field required"),
     ],
 )  # fmt: skip
-def test_r8_what_is_wrong_is_said_where(kind: Any, said: Any, where: list[Any], message: str) -> None:
+def test_r8_problems_have_a_location(kind: Any, said: Any, where: list[Any], message: str) -> None:
     with pytest.raises(ValidationError) as told:
         kind.model_validate(said)
     (error,) = told.value.errors()
     assert (error["loc"], error["msg"]) == (where, message)
 
 
-def test_r8_objects_of_pydantic_are_taken() -> None:
+def test_r8_pydantic_objects_are_accepted() -> None:
     class Choice(pydantic.BaseModel):
         index: int
         text: str
@@ -179,7 +179,7 @@ def test_r8_members_can_be_changed() -> None:
     assert (other.prompt, request.prompt) == ("r", "q")
 
 
-def test_r8_what_is_constructed_is_not_looked_at() -> None:
+def test_r8_model_construct_does_not_validate() -> None:
     made = CompletionChunk.model_construct(model="m", choices=[{"anything": 1}])
     assert made.model_dump(include={"choices", "usage"}) == {"choices": [{"anything": 1}], "usage": None}
 

@@ -67,7 +67,7 @@ def test_r2_the_first_input_becomes_an_array() -> None:
     assert get_predict_input(request(InferInput("x", [0], "BYTES", []))).shape == (0,)
 
 
-def test_r2_what_the_server_holds_is_not_made_a_list() -> None:
+def test_r2_server_tensors_are_not_converted_to_lists() -> None:
     held = InferInput._holding("x", "FP32", np.ones(2, np.float32))
     assert get_predict_input(request(held)).tolist() == [1, 1]
     assert held._array is not None
@@ -77,7 +77,7 @@ def test_r2_what_the_server_holds_is_not_made_a_list() -> None:
 
 
 @pytest.mark.parametrize("parameters", [{"content_type": "pd"}, to_grpc_parameters({"content_type": "pd"})])
-def test_r2_a_parameter_asks_for_a_frame(parameters: Any) -> None:
+def test_r2_a_parameter_requests_a_dataframe(parameters: Any) -> None:
     pd = pytest.importorskip("pandas")
     found = get_predict_input(request(InferInput("x", [2], "INT64", [1, 2]), parameters=parameters))
     assert found.equals(pd.DataFrame({"x": [1, 2]}))
@@ -92,7 +92,7 @@ def test_r2_other_payloads_are_refused(payload: Any) -> None:
 
 
 @pytest.mark.parametrize("result", [[1, 2], np.array([1, 2])])
-def test_r2_a_dict_is_answered_with_predictions(result: Any) -> None:
+def test_r2_a_dict_gets_predictions(result: Any) -> None:
     assert get_predict_response({}, result, "m") == {"predictions": [1, 2]}
     assert get_predict_response({}, {"a": 1}, "m") == {"predictions": {"a": 1}}
 
@@ -110,14 +110,14 @@ def test_r2_a_dict_is_answered_with_predictions(result: Any) -> None:
         (3, "INT64", [], [3]),
     ],
 )
-def test_r2_a_request_is_answered_with_one_output(result: Any, datatype: str, shape: list[int], data: Any) -> None:
+def test_r2_a_request_gets_one_output(result: Any, datatype: str, shape: list[int], data: Any) -> None:
     response: Any = get_predict_response(request(request_id="7"), result, "n")
     (output,) = response.outputs
     assert (response.id, response.model_name) == ("7", "n")
     assert (output.name, output.datatype, output.shape, output.data) == ("output-0", datatype, shape, data)
 
 
-def test_r2_an_answer_has_what_its_request_says() -> None:
+def test_r2_a_response_follows_its_request() -> None:
     asked = request(parameters={"binary_data_output": True})
     response: Any = get_predict_response(asked, [1], "m")
     assert len(response.id) == 36
@@ -128,14 +128,14 @@ def test_r2_an_answer_has_what_its_request_says() -> None:
     assert response.to_rest()[0]["outputs"][0]["data"] == [1]
 
 
-def test_r2_bytes_that_are_no_text_are_answers() -> None:
+def test_r2_bytes_that_are_not_utf8_are_results() -> None:
     response: Any = get_predict_response(request(), np.array([b"\xff"], dtype=object), "m")
     assert response.outputs[0]._outgoing().tolist() == [b"\xff"]
     with pytest.raises(InferenceError, match=r"^Failed to encode"):
         response.to_rest()
 
 
-def test_r2_frames_are_answers() -> None:
+def test_r2_dataframes_are_results() -> None:
     pd = pytest.importorskip("pandas")
     frame = pd.DataFrame({"a": [1, 2], "b": ["x", "y"]})
     assert get_predict_response({}, frame, "m") == {"predictions": [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]}
@@ -148,12 +148,12 @@ def test_r2_frames_are_answers() -> None:
 
 
 @pytest.mark.parametrize("result", [None, np.array([1j])])
-def test_r2_what_is_no_answer(result: Any) -> None:
+def test_r2_invalid_results(result: Any) -> None:
     with pytest.raises(InferenceError, match=r"^output 'output-0' is .*, which the protocol does not support$"):
         get_predict_response(request(), result, "m")
 
 
-def test_r2_without_pandas_the_message_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r2_without_pandas_the_error_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
     for ask in (
         lambda: request().as_dataframe(),
@@ -173,7 +173,7 @@ def test_r7_structured_events_have_all_of_six() -> None:
         assert not utils.is_structured_cloudevent({key: value for key, value in EVENT.items() if key != name})
 
 
-def test_r7_a_binary_event_has_headers_and_the_answer_as_its_body() -> None:
+def test_r7_a_binary_event_has_headers_and_the_response_as_body() -> None:
     headers, body = utils.create_response_cloudevent("m", {"predictions": [1, 2.5]}, EVENT, True)
     assert body == b'{"predictions": [1, 2.5]}'
     assert headers.keys() == {"ce-specversion", "ce-id", "ce-source", "ce-type", "ce-time"}
@@ -192,7 +192,7 @@ def test_r7_a_structured_event_is_all_body() -> None:
     assert json.loads(utils.create_response_cloudevent("m", b"abc", {})[1])["data_base64"] == "YWJj"
 
 
-def test_r7_the_environment_says_type_source_and_merging(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r7_the_environment_sets_type_source_and_merging(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_MERGE", "True")
     monkeypatch.setenv("CE_TYPE", "my.type")
     monkeypatch.setenv("CE_SOURCE", "my.source")
@@ -234,7 +234,7 @@ def test_metadata_becomes_headers() -> None:
     assert len({utils.generate_uuid() for _ in range(3)}) == 3
 
 
-def test_processors_are_those_of_this_process() -> None:
+def test_cpu_count_is_that_of_this_process() -> None:
     assert utils.cpu_count() == processors()
 
 

@@ -56,7 +56,7 @@ def request() -> InferRequest:
     return InferRequest("m", [InferInput("x", [1, 2], "FP32", [1.0, 2.0])], request_id="1")
 
 
-def test_s16_without_a_predictor_it_is_not_implemented() -> None:
+def test_s16_predict_without_a_predictor_is_not_implemented() -> None:
     with pytest.raises(NotImplementedError, match=r"Could not find PredictorConfig\."):
         asyncio.run(Model("m").predict({}))
     with pytest.raises(NotImplementedError, match=r"Could not find predictor_host\."):
@@ -66,7 +66,7 @@ def test_s16_without_a_predictor_it_is_not_implemented() -> None:
     assert (answer.status_code, answer.json()) == (501, {"error": "Could not find PredictorConfig."})
 
 
-def test_s16_v1_is_asked_in_json_and_gives_a_dict() -> None:
+def test_s16_v1_sends_json_and_returns_a_dict() -> None:
     with predictor(said({"predictions": [2]})) as asked:
         answer = asyncio.run(transformer(asked.host).predict({"instances": [1]}, HEADERS))
     assert answer == {"predictions": [2]}
@@ -80,7 +80,7 @@ def test_s16_v1_is_asked_in_json_and_gives_a_dict() -> None:
     assert one.headers["content-type"] == "application/json"
 
 
-def test_s16_v2_is_asked_with_tensors_and_gives_an_infer_response() -> None:
+def test_s16_v2_sends_tensors_and_returns_an_infer_response() -> None:
     with predictor(said(OUTPUTS)) as asked:
         answer = asyncio.run(transformer(asked.host, "v2").predict(request(), HEADERS))
         of_dict = asyncio.run(transformer(asked.host, "v2").predict(request().to_rest()[0]))
@@ -107,7 +107,7 @@ def test_s16_v2_binary_reaches_a_server_of_ours() -> None:
     assert over_rest.outputs[0].as_numpy().tolist() == over_grpc.outputs[0].as_numpy().tolist() == [[2.0, 4.0]]
 
 
-def test_s16_grpc_is_asked_with_metadata() -> None:
+def test_s16_grpc_predictors_get_metadata() -> None:
     with grpc_predictor(echo_message) as asked:
         answer = asyncio.run(transformer(asked.host, "grpc-v2").predict(request(), HEADERS))
     assert isinstance(answer, InferResponse)
@@ -127,13 +127,13 @@ def test_s16_a_message_of_grpc_is_sent_too() -> None:
 
 @pytest.mark.parametrize("protocol", ["v1", "v2"])
 @pytest.mark.parametrize("status", [400, 404, 429, 503])
-def test_s16_the_predictors_status_and_text_reach_the_caller(protocol: str, status: int) -> None:
+def test_s16_the_predictors_status_and_text_reach_the_client(protocol: str, status: int) -> None:
     with predictor(said({"error": "not like this"}, status)) as asked, serving(transformer(asked.host, protocol)) as us:
         answer = us.predict({"instances": []}) if protocol == "v1" else us.infer()
     assert (answer.status_code, answer.json()) == (status, {"error": "not like this"})
 
 
-def test_s16_the_predictors_refusal_without_a_text_is_told_without_its_address() -> None:
+def test_s16_a_predictor_error_without_text_hides_its_address() -> None:
     with predictor(lambda _: (502, {}, b"<html>")) as asked, serving(transformer(asked.host)) as us:
         answer = us.predict({"instances": []})
     assert (answer.status_code, answer.json()) == (502, {"error": "the predictor answered 502 Bad Gateway"})
@@ -147,7 +147,7 @@ def test_s16_the_error_is_one_that_scripts_know() -> None:
     assert caught.value.response.status_code == 400
 
 
-def test_s16_the_code_of_a_grpc_predictor_reaches_the_caller() -> None:
+def test_s16_a_grpc_predictors_code_reaches_the_client() -> None:
     def refuse(_: Any, call: Any) -> Any:
         call.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, "too many")
 
@@ -158,7 +158,7 @@ def test_s16_the_code_of_a_grpc_predictor_reaches_the_caller() -> None:
 
 
 @pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2"])
-def test_s16_a_predictor_that_is_not_there_is_unavailable(protocol: str) -> None:
+def test_s16_an_unreachable_predictor_is_unavailable(protocol: str) -> None:
     with socket.socket() as nobody:
         nobody.bind(("127.0.0.1", 0))
         host = f"127.0.0.1:{nobody.getsockname()[1]}"
@@ -169,7 +169,7 @@ def test_s16_a_predictor_that_is_not_there_is_unavailable(protocol: str) -> None
 
 
 @pytest.mark.parametrize("protocol", ["v1", "grpc-v2"])
-def test_s16_a_predictor_that_takes_too_long_is_a_timeout(protocol: str) -> None:
+def test_s16_a_slow_predictor_is_a_timeout(protocol: str) -> None:
     go = threading.Event()
 
     def wait(*_: Any) -> Any:
@@ -187,7 +187,7 @@ def test_s16_a_predictor_that_takes_too_long_is_a_timeout(protocol: str) -> None
     assert answer.status_code == 504, answer.text
 
 
-def test_s16_retries_ask_again_while_the_predictor_is_not_there() -> None:
+def test_s16_retries_while_the_predictor_is_unreachable() -> None:
     refused = threading.Event()
     with socket.socket() as bound:
         # Bound and not listening: connections are refused until it listens.
@@ -214,7 +214,7 @@ def test_s16_retries_ask_again_while_the_predictor_is_not_there() -> None:
         thread.join()
 
 
-def test_s16_tls_trusts_whom_the_environment_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s16_tls_trusts_the_environments_ca_bundle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     served = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -235,7 +235,7 @@ def test_s16_tls_trusts_whom_the_environment_says(tmp_path: Path, monkeypatch: p
     assert answered == {"predictions": []}
 
 
-def test_s16_a_transformer_changes_what_goes_and_what_comes() -> None:
+def test_s16_a_transformer_changes_requests_and_responses() -> None:
     class Transformer(Model):
         def preprocess(self, payload: Any, headers: Any = None) -> Any:
             return {"instances": [one * 2 for one in payload["instances"]]}
@@ -250,7 +250,7 @@ def test_s16_a_transformer_changes_what_goes_and_what_comes() -> None:
             assert us.predict({"instances": [1, 2]}).json() == {"predictions": [3, 5]}
 
 
-def test_s16_the_predictors_headers_go_on_without_those_of_its_body() -> None:
+def test_s16_predictor_headers_are_sent_without_body_headers() -> None:
     with predictor(said({"predictions": []}, x_own="1", server="theirs")) as asked:
         made = Model("m", return_response_headers=True)
         made.predictor_host = asked.host
@@ -261,13 +261,13 @@ def test_s16_the_predictors_headers_go_on_without_those_of_its_body() -> None:
     assert answer.json() == {"predictions": []}
 
 
-def test_s16_v2_to_v2_keeps_the_tensors() -> None:
+def test_s16_v2_to_v2_does_not_change_tensors() -> None:
     with predictor(said(OUTPUTS)) as asked, serving(transformer(asked.host, "v2")) as us:
         answer = us.infer(request_of(x=ROW))
     assert answer.json()["outputs"][0]["data"] == [2.0]
 
 
-def test_s13_explain_asks_the_explainer_in_v1() -> None:
+def test_s13_explain_calls_the_explainer_in_v1() -> None:
     with predictor(said({"explanations": [1]})) as asked:
         made = Model("m", PredictorConfig("nobody", "v2"))
         made.explainer_host = asked.host
@@ -278,13 +278,13 @@ def test_s13_explain_asks_the_explainer_in_v1() -> None:
     assert (one.path, one.json, one.headers["x-request-id"]) == ("/v1/models/m:explain", {"instances": [1]}, "r")
 
 
-def test_s13_without_an_explainer_it_is_not_implemented() -> None:
+def test_s13_explain_without_an_explainer_is_not_implemented() -> None:
     with serving(ready(Model("m"))) as us:
         answer = us.post("/v1/models/m:explain", {"instances": [1]})
     assert (answer.status_code, answer.json()) == (501, {"error": "Could not find explainer_host."})
 
 
-def test_s13_the_explainers_refusal_reaches_the_caller() -> None:
+def test_s13_the_explainers_error_reaches_the_client() -> None:
     with predictor(said({"error": "no"}, 400)) as asked:
         made = ready(Model("m"))
         made.explainer_host = asked.host
@@ -293,7 +293,7 @@ def test_s13_the_explainers_refusal_reaches_the_caller() -> None:
     assert (answer.status_code, answer.json()) == (400, {"error": "no"})
 
 
-def test_s16_scripts_may_override_how_the_predictor_is_asked() -> None:
+def test_s16_scripts_may_override_predictor_calls() -> None:
     class Own(Model):
         async def _http_predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
             return {"predictions": ["own"]}

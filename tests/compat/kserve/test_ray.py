@@ -96,7 +96,7 @@ def of_ray(text: str, cause: Exception | None = None) -> Exception:
     return error
 
 
-def test_r13_a_ray_model_is_asked_for_its_deployments_answers() -> None:
+def test_r13_a_ray_model_returns_its_deployments_results() -> None:
     handle = Handle()
     model = RayModel("double", handle)
     assert not model.ready
@@ -116,7 +116,7 @@ def test_r13_a_ray_model_is_asked_for_its_deployments_answers() -> None:
     assert handle.calls[1][1] == {"headers": None, "verb": InferenceVerb.EXPLAIN}
 
 
-def test_r13_a_load_that_fails_is_told() -> None:
+def test_r13_a_failed_load_raises() -> None:
     handle = Handle()
     handle.load = Method(lambda: Answer(of_ray("report", ValueError("no weights"))))
     model = RayModel("double", handle)
@@ -127,7 +127,7 @@ def test_r13_a_load_that_fails_is_told() -> None:
     assert model.load()
 
 
-def test_r13_a_caller_that_leaves_takes_its_request_back() -> None:
+def test_r13_a_disconnected_client_cancels_its_request() -> None:
     class Waiting(Handle):
         def compute(self, body: Any, verb: Any) -> Any:
             return asyncio.Event()
@@ -176,7 +176,7 @@ def test_r13_rows_are_batched_in_front_of_a_handle() -> None:
     assert [len(body["instances"]) for body, _ in handle.calls] == [8]
 
 
-def test_r13_a_streaming_handle_answers_in_pieces() -> None:
+def test_r13_a_streaming_handle_streams() -> None:
     class Streaming(Handle):
         handle_options = SimpleNamespace(stream=True)
 

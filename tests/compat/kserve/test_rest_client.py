@@ -106,12 +106,12 @@ def test_r6_a_dict_goes_as_json_also_in_v2(url: str) -> None:
     assert ask(V2, "infer", url, body, model_name="double").outputs[0].as_numpy().tolist() == [[6]]
 
 
-def test_r6_a_graph_is_asked_as_it_is(url: str) -> None:
+def test_r6_a_graph_url_is_used_unchanged(url: str) -> None:
     whole = f"{url}/v1/models/double:predict?a=1"
     assert ask(V2, "infer", whole, {"instances": [[1]]}, is_graph_endpoint=True) == {"predictions": [[2]]}
 
 
-def test_r6_a_refusal_is_an_error_with_the_answer(url: str) -> None:
+def test_r6_an_error_status_raises_with_the_response(url: str) -> None:
     with pytest.raises(HTTPStatusError) as caught:
         ask(V1, "infer", url, {"instances": [[1]]}, model_name="unknown")
     error = caught.value
@@ -133,7 +133,7 @@ def test_r6_a_refusal_is_an_error_with_the_answer(url: str) -> None:
         (answer(b"{", b"Content-Type: application/json", status=b"500 X"), "{, '500 Internal Server Error'"),
     ],
 )
-def test_r6_what_a_refusal_says(reply: bytes, said: str) -> None:
+def test_r6_texts_of_errors(reply: bytes, said: str) -> None:
     with Misbehaving(lambda _: reply) as server, pytest.raises(HTTPStatusError) as caught:
         ask(V1, "infer", server.url, {"instances": []}, model_name="m")
     assert str(caught.value).startswith(said)
@@ -243,7 +243,7 @@ def test_r6_retries_reach_a_server_that_comes_up() -> None:
     assert isinstance(tried[0], penstock.Unavailable)
 
 
-def test_r6_an_inference_that_was_lost_is_not_asked_again() -> None:
+def test_r6_a_lost_inference_is_not_repeated() -> None:
     with Misbehaving(lambda _: None) as server:
         with pytest.raises(httpx.ReadError) as caught:
             ask(V1, "infer", server.url, {}, "m")
@@ -295,7 +295,7 @@ def test_r6_a_proxy_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) 
         assert proxy.received[0].startswith(b"POST http://model.test/v1/models/m:predict HTTP/1.1")
 
 
-def test_r6_a_closed_client_asks_no_more(url: str) -> None:
+def test_r6_a_closed_client_refuses_calls(url: str) -> None:
     async def late() -> None:
         client = InferenceRESTClient()
         await client.close()

@@ -60,7 +60,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
-def test_r9_a_local_path_is_where_it_is(tmp_path: Path) -> None:
+def test_r9_a_local_path_without_a_folder_is_returned(tmp_path: Path) -> None:
     assert Storage.download(str(tmp_path)) == str(tmp_path)
     assert Storage.download(f"file://{tmp_path}") == str(tmp_path)
     spaced = tmp_path / "a b"
@@ -83,7 +83,7 @@ def test_r9_local_files_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert found(single) == {"model.json": b"{}"}
 
 
-def test_r9_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_r9_missing_paths_are_named(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"Local path file:///no/such does not exist\."):
         Storage.download("file:///no/such")
     with pytest.raises(RuntimeError, match="Cannot locate source uri /mnt/pvc/no/such for PVC"):
@@ -130,7 +130,7 @@ def test_r9_archives_of_the_web_are_unpacked(web: Web, tmp_path: Path, name: str
     assert found(out) == FILES
 
 
-def test_r9_a_file_of_the_web_keeps_its_name(web: Web) -> None:
+def test_r9_an_http_file_retains_its_name(web: Web) -> None:
     web.replies["/a/model%20one.pkl?token=1"] = (200, {"Content-Type": "application/json"}, b"[]")
     web.replies["/a/model.json.gz"] = (200, {}, gzip.compress(b"{}"))
     assert found(Storage.download(f"{web.url}/a/model%20one.pkl?token=1")) == {"model one.pkl": b"[]"}
@@ -147,14 +147,14 @@ def test_r9_a_file_of_the_web_keeps_its_name(web: Web) -> None:
         ((200, {"Content-Type": "text/html"}, b"<p>log in"), r"URI: {} answered with a page .*text/html.*not with a"),
     ],
 )
-def test_r9_what_a_web_server_does_not_give(web: Web, tmp_path: Path, reply: Reply, text: str) -> None:
+def test_r9_http_errors(web: Web, tmp_path: Path, reply: Reply, text: str) -> None:
     web.replies["/m.zip"] = reply
     with pytest.raises(RuntimeError, match=text.format(f"{web.url}/m.zip")):
         Storage.download(f"{web.url}/m.zip", str(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_r9_a_web_server_that_is_not_there() -> None:
+def test_r9_an_unreachable_http_server() -> None:
     with pytest.raises(RuntimeError, match=r"Failed to connect to HTTP endpoint '127\.0\.0\.1'"):
         Storage.download("http://127.0.0.1:1/m.zip")
     with pytest.raises(RuntimeError, match=r"No filename contained in URI: http://127.0.0.1:1/a/"):
@@ -177,9 +177,7 @@ def test_r9_headers_are_for_their_host_only(web: Web) -> None:
 
 
 @pytest.mark.parametrize("least", [1 << 30, 0])
-def test_r9_what_the_web_gives_has_a_bound(
-    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int
-) -> None:
+def test_r9_http_downloads_have_a_limit(web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
     out = tmp_path / "out"
     big = bytes(1_000_001)
     web.replies = {
@@ -200,7 +198,7 @@ def test_r9_what_the_web_gives_has_a_bound(
         assert list(out.iterdir()) == []
 
 
-def test_r9_what_the_web_gives_is_whole(web: Web, tmp_path: Path) -> None:
+def test_r9_truncated_http_downloads_fail(web: Web, tmp_path: Path) -> None:
     out = tmp_path / "out"
     packed = gzip.compress(os.urandom(1000))
     more = {"Content-Length": "100000"}
@@ -298,7 +296,7 @@ def test_r9_git_credentials_come_from_the_environment(web: Web, tmp_path: Path) 
     assert web.requests[1][1]["Authorization"].startswith("Basic b3RoZXI6")
 
 
-def test_r9_git_that_is_not_there(tmp_path: Path) -> None:
+def test_r9_a_missing_git_repository(tmp_path: Path) -> None:
     instead("https://models.test/none.git", f"file://{tmp_path}/none")
     with pytest.raises(RuntimeError, match=r"Git resource 'https://models\.test/none\.git' not found\."):
         Storage.download("https://models.test/none.git", str(tmp_path / "out"))

@@ -99,7 +99,7 @@ def test_r9_links_of_an_earlier_download_are_not_followed(tmp_path: Path) -> Non
     assert (out / "d" / "a").read_bytes() == b"x"
 
 
-def test_r9_links_within_are_kept(tmp_path: Path) -> None:
+def test_r9_links_inside_the_folder_are_allowed(tmp_path: Path) -> None:
     entries = [
         file("v/1/model"),
         link("v/latest", "1"),
@@ -132,7 +132,7 @@ def test_r9_a_zip_has_no_links(tmp_path: Path) -> None:
         get(tmp_path, zipped(lambda archive: archive.writestr(entry, b"/etc/passwd")), "m.zip")
 
 
-def test_r9_what_is_no_archive(tmp_path: Path) -> None:
+def test_r9_invalid_archives(tmp_path: Path) -> None:
     for name, body in [
         ("m.zip", b"no"),
         ("m.tar.gz", b"no"),

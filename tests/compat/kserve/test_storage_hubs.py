@@ -92,7 +92,7 @@ def test_r9_modelscope(hub: list[dict[str, Any]], tmp_path: Path) -> None:
         ("modelscope://owner/none", "ModelScope resource 'owner/none' not found."),
     ],
 )
-def test_r9_what_a_hub_does_not_give(hub: list[dict[str, Any]], tmp_path: Path, uri: str, text: str) -> None:
+def test_r9_missing_hub_models(hub: list[dict[str, Any]], tmp_path: Path, uri: str, text: str) -> None:
     with pytest.raises(RuntimeError, match=text):
         Storage.download(uri, str(tmp_path))
 
@@ -256,7 +256,7 @@ def test_r9_images_without_the_password(registry: Registry, tmp_path: Path) -> N
         Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path / "out"))
 
 
-def test_r9_images_are_what_their_digests_say(registry: Registry, tmp_path: Path) -> None:
+def test_r9_digests_of_images_are_verified(registry: Registry, tmp_path: Path) -> None:
     models = registry.put(LAYER, layer({"models/m": b"m"}, "w"))
     registry.blobs[models["digest"]] = (LAYER, layer({"models/m": b"M"}, "w"))
     registry.image(models, tag="v1")
@@ -265,7 +265,7 @@ def test_r9_images_are_what_their_digests_say(registry: Registry, tmp_path: Path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_r9_registries_that_are_not_there(tmp_path: Path) -> None:
+def test_r9_unreachable_registries(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"Failed to connect to OCI registry '127\.0\.0\.1:1'"):
         Storage.download("oci://127.0.0.1:1/a/b", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"Invalid OCI URI; expected 'oci://<registry>/<repo>\[:tag\|@digest\]'"):

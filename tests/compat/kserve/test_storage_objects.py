@@ -94,7 +94,7 @@ def test_r9_s3_patterns(bucket: Any, tmp_path: Path) -> None:
     assert found(out) == {"sub/config.json": b"{}"}
 
 
-def test_r9_s3_what_is_not_there(bucket: Any, tmp_path: Path) -> None:
+def test_r9_s3_missing_objects(bucket: Any, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"Failed to fetch model. No model found in s3://models/none\."):
         Storage.download("s3://models/none", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"S3 resource 'nobody' not found|No model found in s3://nobody/none"):
@@ -109,7 +109,7 @@ def test_r9_s3_names_may_not_lead_out(bucket: Any, tmp_path: Path) -> None:
     bucket.delete_object(Bucket="models", Key="evil/../../out")
 
 
-def test_r9_s3_nobody_answers(tmp_path: Path) -> None:
+def test_r9_s3_unreachable(tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
     os.environ |= {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "awsAnonymousCredential": "true", "S3_MAX_ATTEMPTS": "1"}
     with pytest.raises(RuntimeError, match=r"Failed to connect to S3 endpoint 'models'\."):
@@ -271,7 +271,7 @@ def test_r9_azure_options(uri: str, variables: dict[str, str], path: str, option
     assert (store.protocol, store.path, store.resource, store.options) == ("abfs", path, "models", options)
 
 
-def test_r9_azure_what_is_not_read(tmp_path: Path) -> None:
+def test_r9_azure_unsupported_uris(tmp_path: Path) -> None:
     with pytest.raises(
         RuntimeError, match=r"acc\.file\.core\.windows\.net is an Azure file share, which is not supported"
     ):

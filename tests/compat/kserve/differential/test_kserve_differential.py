@@ -86,7 +86,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
 
 
 @pytest.mark.parametrize("script", LOCAL)
-def test_what_needs_no_server_is_the_same(script: str, runs: Runs) -> None:
+def test_local_results_are_equal(script: str, runs: Runs) -> None:
     runs.compare(script)
 
 
@@ -94,7 +94,7 @@ def test_the_wire_sees_the_same(runs: Runs) -> None:
     runs.compare("server")
 
 
-def test_events_are_the_same_where_attributes_are_kept(runs: Runs) -> None:
+def test_events_are_equal_with_merged_attributes(runs: Runs) -> None:
     runs.compare("events")
 
 

@@ -42,7 +42,7 @@ def test_a_transformer_of_several_workers_knows_its_predictor(workers: int, tmp_
         assert [(status, body["predictions"]) for status, body in answers] == [(200, [10 * n]) for n in range(20)]
 
 
-def test_a_predictor_that_is_not_there_is_said_so_with_503(tmp_path: Path) -> None:
+def test_an_unreachable_predictor_gives_503(tmp_path: Path) -> None:
     with pod(tmp_path, "--predictor_host=127.0.0.1:1") as transformer:
         assert transformer.probed() == dict.fromkeys(PROBES, 200)
         status, body = transformer.predict([[1]])
