@@ -1,30 +1,30 @@
-"""Every error that Penstock raises, or that a handler may raise to choose its answer.
+"""Errors that Penstock raises, and that handlers may raise to choose their response.
 
 ::
 
     PenstockError
-    ├── InvalidInput          400  also ValueError           the request is wrong: fix it, do not retry it
-    ├── AlreadyExists         400  also ValueError           there is one of that name already
-    ├── Forbidden             403  also PermissionError      the caller may not do this
+    ├── InvalidInput          400  also ValueError           the request is wrong: do not retry it
+    ├── AlreadyExists         400  also ValueError           the name is in use already
+    ├── Forbidden             403  also PermissionError      the client is not allowed to do this
     ├── NotFound              404  also LookupError          no such model, version or route
     ├── MethodNotAllowed      405                            the route exists, not for this method
     ├── TooLarge              413                            the request is larger than a limit
-    ├── UnsupportedEncoding   415                            a content encoding that is not read
+    ├── UnsupportedEncoding   415                            an unsupported content encoding
     ├── Overloaded            429                            the queue is full: retry later
-    ├── Cancelled             499                            the caller left or took the request back
-    ├── HandlerError          500                            the model failed, or broke its own signature
+    ├── Cancelled             499                            the client left or cancelled the request
+    ├── HandlerError          500                            the model failed, or violated its signature
     ├── InternalError         500                            a defect of the server
-    ├── Unsupported           501  also NotImplementedError  a feature that is not there
+    ├── Unsupported           501  also NotImplementedError  a feature that is not available
     ├── Unavailable           503                            starting, draining or not ready: retry later
     ├── Timeout               504  also TimeoutError         the deadline passed
-    └── StartupError                                         the server cannot start; never an answer
+    └── StartupError                                         the server cannot start; never a response
         ├── ConfigError            also ValueError           a setting is wrong
         ├── SignatureError         also TypeError            a model cannot be served as it is declared
         ├── LoadError                                        the user's code failed while it was loaded
         └── BindError                                        an address cannot be listened on
 
-A handler that raises one of the first fourteen answers with its status and its message. Any other
-exception is the model's fault: status 500, a public message, and the traceback in the log only.
+A handler that raises one of the first fourteen responds with its status and message. For any other exception the
+response has the status 500 and a generic message, and the traceback is only in the log.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ __all__ = [
 
 
 class PenstockError(Exception):
-    """The root of the tree. Raise one of its children."""
+    """Base class of all errors. Raise one of its subclasses."""
 
     kind: ClassVar[str] = "internal"
-    """The stable lower-case name, also the label in metrics and the field in logs."""
+    """Stable lower-case name, which is also the label in metrics and the field in logs."""
     status: int | None = None
-    """What a client was answered: an HTTP status or a gRPC code; None if there was no answer."""
+    """Status of the response for a client: an HTTP status or a gRPC code; None without a response."""
     retry_after: float | None = None
-    """Seconds after which a server says that a retry may succeed; None if it does not say."""
+    """Seconds after which a retry may succeed, from the server; None if it is not given."""
 
 
 class InvalidInput(PenstockError, ValueError):
@@ -75,13 +75,13 @@ class InvalidInput(PenstockError, ValueError):
 
 
 class AlreadyExists(PenstockError, ValueError):
-    """There is one of that name already."""
+    """The name is in use already."""
 
     kind = "already_exists"
 
 
 class Forbidden(PenstockError, PermissionError):
-    """The caller may not do this."""
+    """The client is not allowed to do this."""
 
     kind = "forbidden"
 
@@ -105,7 +105,7 @@ class TooLarge(PenstockError):
 
 
 class UnsupportedEncoding(PenstockError):
-    """The request's content encoding is not one that the server reads."""
+    """The server does not support the request's content encoding."""
 
     kind = "unsupported_encoding"
 
@@ -117,7 +117,7 @@ class Overloaded(PenstockError):
 
 
 class Cancelled(PenstockError):
-    """The caller left, or took the request back."""
+    """The client left, or cancelled the request."""
 
     kind = "cancelled"
 
@@ -147,7 +147,7 @@ class Unavailable(PenstockError):
 
 
 class Timeout(PenstockError, TimeoutError):
-    """The deadline passed before the answer was there."""
+    """The deadline passed before the response."""
 
     kind = "timeout"
 
@@ -159,11 +159,11 @@ class StartupError(PenstockError):
 
 
 class ConfigError(StartupError, ValueError):
-    """A setting is wrong. The message names the setting and where it came from."""
+    """A setting is wrong. The message names the setting and its source."""
 
 
 class SignatureError(StartupError, TypeError):
-    """A model cannot be served as it is declared. The message says what to write instead."""
+    """A model cannot be served as it is declared. The message has a remedy."""
 
 
 class LoadError(StartupError):
@@ -174,7 +174,7 @@ class BindError(StartupError):
     """An address cannot be listened on, for example because its port is in use."""
 
 
-_ANSWERS: tuple[tuple[int, type[PenstockError]], ...] = (
+_STATUSES: tuple[tuple[int, type[PenstockError]], ...] = (
     (400, InvalidInput),
     (400, AlreadyExists),
     (403, Forbidden),
@@ -193,14 +193,14 @@ _ANSWERS: tuple[tuple[int, type[PenstockError]], ...] = (
 
 
 def by_kind(kind: str) -> type[PenstockError]:
-    """The class whose `kind` that is; `InternalError` for a kind that is not known."""
-    return next((error for _, error in _ANSWERS if error.kind == kind), InternalError)
+    """The error class of a kind; `InternalError` for an unknown kind."""
+    return next((error for _, error in _STATUSES if error.kind == kind), InternalError)
 
 
 def by_status(status: int) -> type[PenstockError]:
-    """The class that an HTTP status stands for; 500 is `HandlerError`, the likelier of the two.
+    """The error class of an HTTP status; for 500 `HandlerError`, the likelier of the two.
 
-    A status that is not in the table is the client's mistake below 500, else the server's.
+    For an unknown status it is `InvalidInput` below 500, else `InternalError`.
     """
     fallback = InvalidInput if 400 <= status < 500 else InternalError
-    return next((error for known, error in _ANSWERS if known == status), fallback)
+    return next((error for known, error in _STATUSES if known == status), fallback)

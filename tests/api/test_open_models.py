@@ -158,9 +158,9 @@ def test_the_client_sends_values_that_are_no_arrays_as_numpy_has_them(client: pe
     assert result["f"].dtype == np.float64
     assert result["s"].tolist() == b"a"
     assert result["t"].tolist() == [b"b", b"c"]
-    with pytest.raises(InvalidInput, match=r"input 'n' cannot be made UINT8"):
+    with pytest.raises(InvalidInput, match=r"input 'n' cannot be converted to UINT8"):
         client.infer("echo", {"n": [300]}, datatypes={"n": "UINT8"})
-    with pytest.raises(InvalidInput, match=r"input 'n' cannot be made an array"):
+    with pytest.raises(InvalidInput, match=r"input 'n' cannot be converted to an array"):
         client.infer("echo", {"n": [[1], [1, 2]]})
 
 

@@ -97,7 +97,7 @@ def test_without_a_program_it_is_said_what_else_there_is(
     )
     assert main.main(["build", str(app), "-t", "digits:1", "--builder", "make"]) == 1
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "penstock: error: 'make' is not a program that can build an image; known are docker, podman, buildah"
+        "penstock: error: 'make' is not a program that can build an image; expected one of docker, podman, buildah"
     )
 
 

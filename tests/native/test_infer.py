@@ -106,7 +106,9 @@ def test_values_become_what_the_model_takes(client: Client) -> None:
 def test_what_cannot_be_sent_is_said(client: Client, x: Array) -> None:
     with pytest.raises(InvalidInput, match="model 'double' has no input 'z', it has x"):
         client.infer("double", z=[1])
-    with pytest.raises(InvalidInput, match="input 'x' cannot be made FP32: could not convert string to float: 'a'"):
+    with pytest.raises(
+        InvalidInput, match="input 'x' cannot be converted to FP32: could not convert string to float: 'a'"
+    ):
         client.infer("double", x=["a", "b", "c"])
     with pytest.raises(InvalidInput, match="input 'x' is an array of complex128, expected a type that the protocol"):
         client.infer("double", x=x.astype(complex))

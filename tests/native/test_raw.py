@@ -136,9 +136,9 @@ def test_a_refused_call_says_why(urls: dict[str, str]) -> None:
 
 
 def test_each_kind_of_url_has_its_own(urls: dict[str, str]) -> None:
-    with Client(urls["grpc"]) as client, pytest.raises(Unsupported, match=r"speaks gRPC.*use call"):
+    with Client(urls["grpc"]) as client, pytest.raises(Unsupported, match=r"uses gRPC.*use call"):
         client.request("GET", "/")
-    with Client(urls["http"]) as client, pytest.raises(Unsupported, match=r"speaks HTTP.*use request"):
+    with Client(urls["http"]) as client, pytest.raises(Unsupported, match=r"uses HTTP.*use request"):
         client.call(READY, b"")
 
 

@@ -150,7 +150,7 @@ def test_dimensions_are_the_first_ones_of_length_one(client_of: Ask) -> None:
         ({"input": "a", "dimensions": True}, "dimensions", "'dimensions' must be an integer"),
         ({"input": "a", "options": {"a": 1}}, "options",
          "'options' is not supported here: a parameter is a number, a string or a boolean"),
-        ({"input": "a", "seed": 2**64}, "seed", "'seed' is beyond 64 bits"),
+        ({"input": "a", "seed": 2**64}, "seed", "'seed' does not fit 64 bits"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said_in_openais_form(said: dict[str, Any], param: str, message: str) -> None:
@@ -254,7 +254,7 @@ def test_what_cannot_be_embeddings_is_refused_at_once() -> None:
         with pytest.raises(SignatureError, match=text):
             openai.Embeddings(served)
     assert openai.Embeddings(two, output="other").name == "two"
-    with pytest.raises(SignatureError, match="'nothing' is none of them that will do"):
+    with pytest.raises(SignatureError, match="'nothing' does not fit, expected one of"):
         openai.Embeddings(two, output="nothing")
     with pytest.raises(SignatureError, match="there is nothing to serve"):
         openai.routes()

@@ -1,11 +1,11 @@
-"""A client of any Open Inference Protocol v2 server: Penstock, Triton, MLServer, KServe.
+"""Client for Open Inference Protocol v2 servers: Penstock, Triton, MLServer, KServe.
 
 Example:
     >>> from penstock import Client
     >>> with Client("http://127.0.0.1:8000") as client:
     ...     y = client.infer("double", x=np.ones((1, 16), np.float32)).value
 
-`AsyncClient` has the same methods, to be awaited. Both raise the exceptions of `penstock.errors`.
+`AsyncClient` has the same methods as coroutines. Both raise the exceptions of `penstock.errors`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`AsyncClient`: calls that an event loop awaits, or carries on itself."""
+"""`AsyncClient`: the client for asyncio."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ __all__ = ["AsyncClient"]
 
 
 class AsyncClient(Base["_core.RuntimeClient"], AsyncQuestions, AsyncRawCalls):
-    """A client of one server for asyncio. It may be used by any number of tasks at once.
+    """A client of one server for asyncio. Any number of tasks may use it at once.
 
-    Calls run on one thread that all clients of the process share, and never hold the interpreter
-    there; a small call that is alone is carried on by the event loop itself. Cancelling a task takes
-    its request back: the connection is closed, or the stream reset.
+    Calls run on one thread that all clients of the process share, which never holds the GIL; a single small call runs
+    on the event loop itself. Cancelling a task cancels its request: the connection is closed, or the stream reset.
 
     Args:
         url: As for `Client`.
@@ -91,11 +90,11 @@ class AsyncClient(Base["_core.RuntimeClient"], AsyncQuestions, AsyncRawCalls):
         datatypes: Mapping[str, str] | None = None,
         **named: Any,
     ) -> AsyncStream:
-        """Runs one inference whose answer comes in pieces; see `Client.stream`.
+        """Runs one inference with a streamed response; see `Client.stream`.
 
         Example:
-            >>> async for piece in client.stream("chat", prompt="hi"):
-            ...     print(piece.text, end="")
+            >>> async for chunk in client.stream("chat", prompt="hi"):
+            ...     print(chunk.text, end="")
         """
         how = self._how(headers, timeout)
 
@@ -116,11 +115,11 @@ class AsyncClient(Base["_core.RuntimeClient"], AsyncQuestions, AsyncRawCalls):
         return AsyncStream(opened)
 
     def sequence(self, model: str, sequence_id: int | str) -> AsyncSequence:
-        """Begins a sequence of requests to a model that remembers; see `Sequence`."""
+        """Begins a sequence of requests to a stateful model; see `Sequence`."""
         return AsyncSequence(self, model, sequence_id)
 
     async def close(self) -> None:
-        """Lets the connections go. Calls under way finish; new ones are refused."""
+        """Closes idle connections. Calls under way finish; new ones are refused."""
         self._closed = True
         self._core.close()
 

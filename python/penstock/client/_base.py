@@ -1,4 +1,4 @@
-"""What the two clients share: options, cached metadata, and being made anew after a fork."""
+"""Base of both clients: options, cached metadata, and renewal after a fork."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ __all__ = ["Base", "Timeout"]
 
 Core = TypeVar("Core")
 Timeout = Union["float", None, "EllipsisType"]
-"""Seconds, None for no limit, or `...` for the client's own default."""
+"""Seconds, None for no limit, or `...` for the client's default."""
 
 Ask = tuple[str, str, str, "str | None", "list[tuple[str, bytes]]"]
-"""What, model, version, what else there is to say, and files by name."""
+"""Operation, model, version, further argument, and files by name."""
 Headers = Union["Mapping[str, str]", None]
 How = tuple["list[tuple[str, str]]", "float | None"]
 
 
 class Base(Generic[Core]):
-    """A server's address, and the compiled part that talks to it."""
+    """A server's address, and the connections of the compiled extension."""
 
     _core: Core
 
@@ -43,12 +43,12 @@ class Base(Generic[Core]):
 
     @property
     def url(self) -> str:
-        """The server's address, as it was given."""
+        """The server's URL."""
         return self._url
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed: it makes no more calls."""
+        """Whether the client is closed."""
         return self._closed
 
     def _make(self, url: str, settings: Settings) -> Core:
@@ -66,7 +66,7 @@ class Base(Generic[Core]):
 
     @staticmethod
     def _leave(core: object) -> None:
-        # Never let go: the connections are the parent's, and so are the locks.
+        # Never deallocated in the child: the connections and locks belong to the parent.
         _OF_PARENTS.append(core)
 
     def __repr__(self) -> str:
@@ -78,24 +78,24 @@ _OF_PARENTS: list[object] = []
 
 
 def inputs_of(inputs: Mapping[str, Any] | None, named: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The inputs that were given, by name in a mapping, as keywords, or both."""
+    """Inputs by name, from a mapping, keywords, or both."""
     if inputs is None:
         return named
     return {**inputs, **named} if named else inputs
 
 
 def ask_of(what: str, model: str | None = None, version: str | None = None) -> Ask:
-    """A question of the server, or of a model."""
+    """The arguments of an operation on the server or a model."""
     return (what, model or "", "" if version is None else str(version), None, [])
 
 
 def load_of(model: str, config: Mapping[str, Any] | None, files: Mapping[str, bytes] | None) -> Ask:
-    """The order to load a model, perhaps one that it brings along."""
+    """The arguments of a load, with an optional configuration and files."""
     return ("load", model, "", None if config is None else json.dumps(dict(config)), list((files or {}).items()))
 
 
 def unload_of(model: str, dependents: bool) -> Ask:
-    """The order to unload a model."""
+    """The arguments of an unload."""
     return ("unload", model, "", "dependents" if dependents else None, [])
 
 

@@ -1,4 +1,4 @@
-"""From what a caller writes to what the compiled part takes. Nothing here talks to a server."""
+"""Conversion of the arguments of an inference for the compiled extension."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ Call = tuple[
 
 
 def needs_metadata(inputs: Mapping[str, Any]) -> bool:
-    """Whether a value's datatype or shape is the model's to say."""
+    """Whether a value needs the model's metadata to determine its datatype or shape."""
     return any(not isinstance(value, np.ndarray) and not hasattr(value, "__array__") for value in inputs.values())
 
 
 def declared(metadata: Mapping[str, Any]) -> dict[str, tuple[str, list[int]]]:
-    """The inputs that a model's metadata shows."""
-    return {one["name"]: (one["datatype"], list(one["shape"])) for one in metadata.get("inputs", [])}
+    """The inputs in a model's metadata."""
+    return {tensor["name"]: (tensor["datatype"], list(tensor["shape"])) for tensor in metadata.get("inputs", [])}
 
 
 def call(
@@ -47,7 +47,7 @@ def call(
     """The arguments of an inference.
 
     Raises:
-        InvalidInput: a value cannot be what the model takes; the message names it.
+        InvalidInput: a value cannot be converted to the declared input; the message names it.
     """
     given: list[tuple[str, Any, str | None]] = []
     for name, value in inputs.items():
@@ -72,34 +72,34 @@ def _converted(
     if hasattr(value, "__array__"):
         return np.asarray(value), datatype
     if known is not None and not known:
-        # The model takes any tensors, or none; it knows.
-        return _of_itself(name, value, datatype), datatype
+        # The model declares no inputs: it may take any tensors.
+        return _undeclared(name, value, datatype), datatype
     if known is None or name not in known:
-        shown = ", ".join(known or ()) or "none that are known"
+        shown = ", ".join(known or ()) or "none"
         raise InvalidInput(f"model {model!r} has no input {name!r}, it has {shown}")
     declared_datatype, shape = known[name]
     datatype = datatype or declared_datatype
     try:
         array = _bytes_array(value, len(shape)) if datatype == datatypes.BYTES else _number_array(value, datatype)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInput(f"input {name!r} cannot be made {datatype}: {error}") from None
+        raise InvalidInput(f"input {name!r} cannot be converted to {datatype}: {error}") from None
     missing = len(shape) - array.ndim
-    # A row for a model that takes rows, one element for a model that takes an array of them.
+    # Leading axes of size 1 may be left out: a single row, or a single element.
     if missing > 0 and all(size in (-1, 1) for size in shape[:missing]):
         array = array.reshape((1,) * missing + array.shape)
     return array, datatype
 
 
-def _of_itself(name: str, value: Any, datatype: str | None) -> Array:
+def _undeclared(name: str, value: Any, datatype: str | None) -> Array:
     if datatype is not None and datatype != datatypes.BYTES:
         try:
             return _number_array(value, datatype)
         except (TypeError, ValueError, OverflowError) as error:
-            raise InvalidInput(f"input {name!r} cannot be made {datatype}: {error}") from None
+            raise InvalidInput(f"input {name!r} cannot be converted to {datatype}: {error}") from None
     try:
         return np.asarray(value)
     except ValueError as error:
-        raise InvalidInput(f"input {name!r} cannot be made an array: {error}") from None
+        raise InvalidInput(f"input {name!r} cannot be converted to an array: {error}") from None
 
 
 def _number_array(value: Any, datatype: str) -> Array:
@@ -111,7 +111,7 @@ def _number_array(value: Any, datatype: str) -> Array:
 
 def _bytes_array(value: Any, rank: int) -> Array:
     if isinstance(value, dict) or (isinstance(value, list) and not _is_text(value, rank)):
-        # No list of elements: a document, which goes as JSON.
+        # Not a list of elements: a document, which is sent as JSON.
         value = json.dumps(value)
     if isinstance(value, (str, bytes)):
         array: Array = np.empty((), dtype=object)

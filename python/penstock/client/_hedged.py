@@ -1,4 +1,4 @@
-"""Calls with a second attempt: two at once need the runtime, whose outcome this thread awaits."""
+"""Hedged calls of the synchronous client: they run on the shared runtime, while the calling thread waits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["HedgedClient"]
 
 
 class HedgedClient:
-    """`_core.BlockingClient`, but for inferences."""
+    """A `_core.BlockingClient` whose inferences are hedged."""
 
     def __init__(self, url: str, settings: Settings) -> None:
         self._blocking = _core.BlockingClient(url, settings)
@@ -37,7 +37,7 @@ class HedgedClient:
             while True:
                 poll.poll()
                 for ticket, value, error in mailbox.take():
-                    # Others are of calls that a signal's exception ended.
+                    # Other outcomes belong to calls that an exception of a signal handler ended.
                     if ticket == running.ticket:
                         if error is not None:
                             raise error

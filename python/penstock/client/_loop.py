@@ -1,10 +1,10 @@
-"""Futures of an event loop, for calls that run on the process's runtime or that the loop itself carries on.
+"""Futures of an event loop, for calls on the shared runtime or on the loop itself.
 
-The runtime leaves outcomes in a mailbox and makes its descriptor readable. The loop takes all that are
-there in one turn: one wake-up for many calls, and no thread of ours ever needs the interpreter.
+The runtime puts outcomes into a completion queue and makes its descriptor readable. The loop takes all outcomes in one
+turn: one wake-up for many calls, and no thread of the runtime needs the GIL.
 
-A call that is alone would wake two threads that way for nothing. The loop watches its socket instead, and
-takes the answer itself.
+For a single call that would wake two threads without need. The loop watches its socket instead, and reads the
+response itself.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["run"]
 
 
 class _Waiting:
-    """The calls that one event loop waits for."""
+    """The pending calls of one event loop."""
 
     def __init__(self) -> None:
         self.mailbox = _core.CompletionQueue()
@@ -32,7 +32,7 @@ class _Waiting:
         self.pid = os.getpid()
 
     def deliver(self) -> None:
-        """Takes what the runtime has to say."""
+        """Handles outcomes from the runtime."""
         for ticket, value, error in self.mailbox.take():
             call = self.calls.get(ticket)
             if call is None:
@@ -44,13 +44,13 @@ class _Waiting:
                 self._step(descriptor, running, future)
 
     def watch(self, running: PendingCall, future: asyncio.Future[Any]) -> None:
-        """Has the loop take the call's next step when there is one to take."""
+        """Runs the next step of a call on the loop when its socket is ready."""
         descriptor = running.wait_fd
         if descriptor is not None:
             future.get_loop().add_reader(descriptor, self._step, descriptor, running, future)
 
     def _step(self, descriptor: int, running: PendingCall, future: asyncio.Future[Any]) -> None:
-        # First: the step may close it, and another may then have its number.
+        # Before the step, which may close the socket: its number may be reused.
         future.get_loop().remove_reader(descriptor)
         value, error = running.step()
         if value is not None or error is not None:
@@ -68,7 +68,7 @@ class _Waiting:
             future.set_exception(error)
 
     def give_up(self, running: PendingCall, future: asyncio.Future[Any]) -> None:
-        """Takes a call back."""
+        """Cancels a call."""
         descriptor = running.wait_fd
         if descriptor is not None:
             future.get_loop().remove_reader(descriptor)
@@ -80,9 +80,9 @@ _OF_LOOPS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = weak
 
 
 async def run(start: Callable[[CompletionQueue, bool], PendingCall]) -> Any:
-    """What becomes of the call that `start` begins; given up when the task is cancelled.
+    """The outcome of the call that `start` begins. Cancelling the task cancels the call.
 
-    `start` is told where the outcome goes, and whether the loop would carry the call on.
+    `start` gets the queue for the outcome, and whether the loop can run the call itself.
     """
     loop = asyncio.get_running_loop()
     waiting = _OF_LOOPS.get(loop)
@@ -90,7 +90,7 @@ async def run(start: Callable[[CompletionQueue, bool], PendingCall]) -> Any:
         waiting = _OF_LOOPS[loop] = _Waiting()
         loop.add_reader(waiting.mailbox.fileno(), waiting.deliver)
     future: asyncio.Future[Any] = loop.create_future()
-    # Several at once are the runtime's: it carries them on beside the loop.
+    # Concurrent calls run on the runtime, in parallel to the loop.
     running = start(waiting.mailbox, not waiting.calls)
     waiting.calls[running.ticket] = (running, future)
     waiting.watch(running, future)

@@ -1,4 +1,4 @@
-"""A client's options, checked."""
+"""Options of clients: types, defaults and checks."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ __all__ = ["ClientOptions", "Settings", "seconds", "settings"]
 
 
 class ClientOptions(TypedDict, total=False):
-    """What `Client` and `AsyncClient` take beside the URL. Times are in seconds."""
+    """Options of `Client` and `AsyncClient`. Times are in seconds."""
 
     timeout: float | None
-    """How long a call may take, which the server is told; for a stream, how long each piece. Default 60;
-    None is no limit."""
+    """Time limit of a call, which is sent to the server; of a stream, for each chunk. Default 60; None is no
+    limit."""
     connect_timeout: float
-    """How long a connection may take to be made. Default 10."""
+    """Time limit for connecting. Default 10."""
     headers: Mapping[str, str]
     """Headers (gRPC: metadata) of every call, for example `{"Authorization": "Bearer ..."}`."""
     retries: int
-    """How many more attempts there may be, of what the server has surely not computed. Default 0."""
+    """Further attempts for requests that the server has certainly not computed. Default 0."""
     backoff: float
-    """The wait before the first retry, which doubles from one to the next. Default 0.05."""
+    """Wait before the first retry; it doubles at each further one. Default 0.05."""
     max_backoff: float
-    """The longest wait, also where the server asks for more. Default 5."""
+    """Limit of the wait, even if the server requests a longer one. Default 5."""
     hedge: float | None
-    """After how long a second attempt at an inference starts beside the first; the first good answer
-    counts. Default None: never."""
+    """Time after which a second attempt at an inference starts; the first successful response counts. Default
+    None: never."""
     compression: str | None
-    """How requests are compressed: "gzip", "deflate" or "zstd". Default None: not."""
+    """Compression of requests: "gzip", "deflate" or "zstd". Default None: none."""
     accept_compression: bool
-    """Whether the server may compress its answers. Default False."""
+    """Whether the server may compress responses. Default False."""
     binary: bool
-    """REST: whether tensors travel as raw bytes; False for servers that read JSON only. Default True."""
+    """REST: whether tensors are sent as raw bytes; False for servers that read JSON only. Default True."""
     max_answer_bytes: int
-    """The most bytes of one answer. Default 1 GiB."""
+    """Limit of bytes of one response. Default 1 GiB."""
     max_idle: int
-    """The most idle connections that are kept. Default 64."""
+    """Limit of idle connections. Default 64."""
     ca_file: str | os.PathLike[str] | None
-    """A PEM file of the authorities to trust, instead of the platform's."""
+    """PEM file of trusted certificate authorities, in place of the platform's."""
     certificate: str | os.PathLike[str] | None
-    """A PEM file of the client's own certificate."""
+    """PEM file of the client's certificate."""
     key: str | os.PathLike[str] | None
-    """A PEM file of the key to `certificate`."""
+    """PEM file of the key of `certificate`."""
     server_name: str | None
-    """The name that the server's certificate must have, instead of the URL's host."""
+    """Name to expect in the server's certificate, in place of the URL's host."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """The options in the compiled part's form."""
+    """Options in the form of the compiled extension."""
 
     headers: list[tuple[str, str]]
     connect_timeout: float
@@ -96,8 +96,8 @@ def settings(given: ClientOptions) -> tuple[Settings, float | None]:
     """The settings, and the default timeout of calls.
 
     Raises:
-        TypeError: an option is not known.
-        ValueError: one has a value that it cannot have.
+        TypeError: an unknown option.
+        ValueError: an invalid value.
     """
     options: dict[str, Any] = dict(given)
     timeout = seconds("timeout", options.pop("timeout", DEFAULT_TIMEOUT))
@@ -119,10 +119,10 @@ def settings(given: ClientOptions) -> tuple[Settings, float | None]:
 
 
 def seconds(name: str, value: float | None) -> float | None:
-    """The value, if it is a length of time or None.
+    """Checks a duration. Returns it, or None.
 
     Raises:
-        ValueError: it is neither.
+        ValueError: not a duration.
     """
     if value is None:
         return None

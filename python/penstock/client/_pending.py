@@ -1,7 +1,7 @@
-"""`Pending`: the future of a call that runs on the process's runtime, for programs without an event loop.
+"""`Pending`: the future of a call on the shared runtime, for programs without an event loop.
 
-One thread of the process takes the outcomes of all such calls and settles their futures. So that nothing
-that a callback does can hold back other calls' outcomes, callbacks run on threads of their own.
+One thread of the process resolves the futures of all such calls. Callbacks run on other threads, so that they cannot
+delay the outcomes of other calls.
 """
 
 from __future__ import annotations
@@ -30,48 +30,46 @@ _CALLBACK_THREADS = 32
 
 
 class Pending(Future[T]):
-    """What will become of `Client.submit`: a future of `concurrent.futures`.
+    """The future of `Client.submit`: a future of `concurrent.futures`.
 
-    Cancelling it takes the request back, at any time before the answer is there. Callbacks may take as
-    long as they like, and may wait for other futures: they run on threads of their own, or at once on
-    the caller's if the future is done.
+    Cancelling it cancels the request, at any time before the response. Callbacks may block and wait for other futures:
+    they run on separate threads, or at once on the caller's thread if the future is done.
 
-    A subclass may be given to `submit` as `into`. Its `set_result` is called with the `Result`, and its
-    `set_exception` with the error, on the thread that does so for all calls of the process: what they do
-    must be short.
+    `submit` accepts an instance of a subclass as `into`. Its `set_result` is called with the `Result`, or its
+    `set_exception` with the error, on the one thread for all calls of the process. They must return quickly.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self._taken_back: Callable[[], None] | None = None
+        self._cancel_call: Callable[[], None] | None = None
 
     def cancel(self) -> bool:
-        """Gives the call up; False if its outcome is there already."""
+        """Cancels the call. Returns False if it has ended already."""
         if not super().cancel():
             return False
-        if self._taken_back is not None:
-            self._taken_back()
+        if self._cancel_call is not None:
+            self._cancel_call()
         return True
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Calls `fn` with this future when it is done."""
-        super().add_done_callback(functools.partial(_called_back, fn))
+        super().add_done_callback(functools.partial(_run_callback, fn))
 
 
 def begin(core: _core.RuntimeClient, call: Call, how: How, into: Pending[Any]) -> None:
-    """Begins an inference, whose outcome goes into a future."""
+    """Begins an inference that resolves a future."""
     _delivery().begin(core, call, how, into)
 
 
 class _Delivery:
-    """The calls under way, and the thread that waits for their outcomes."""
+    """Calls under way, and the thread that resolves their futures."""
 
     def __init__(self) -> None:
         from penstock import _core
 
         self.callbacks = ThreadPoolExecutor(_CALLBACK_THREADS, "penstock-callback")
         self._mailbox = _core.CompletionQueue()
-        # Held while a call begins too: its outcome may be there before its future is written down.
+        # Also held while a call begins: its outcome may arrive before its future is registered.
         self._lock = threading.Lock()
         self._futures: dict[int, Pending[Any]] = {}
         self.thread: threading.Thread | None = None
@@ -87,11 +85,11 @@ class _Delivery:
         with self._lock:
             running = core.infer(call, how, self._mailbox, False)
             self._futures[running.ticket] = into
-        into._taken_back = functools.partial(self._take_back, running)
+        into._cancel_call = functools.partial(self._cancel, running)
         if into.cancelled():
-            self._take_back(running)
+            self._cancel(running)
 
-    def _take_back(self, running: _core.PendingCall) -> None:
+    def _cancel(self, running: _core.PendingCall) -> None:
         with self._lock:
             self._futures.pop(running.ticket, None)
         running.cancel()
@@ -103,7 +101,7 @@ class _Delivery:
             poll.poll()
             for outcome in self._mailbox.take():
                 self._settle(*outcome)
-                # Not to be kept while there is nothing to do.
+                # Releases the outcome before the thread waits again.
                 del outcome
 
     def _settle(self, ticket: int, answer: Any, error: BaseException | None) -> None:
@@ -117,14 +115,14 @@ class _Delivery:
             else:
                 future.set_exception(error)
         except Exception as failed:
-            _LOG.exception("the future of a call could not be settled")
+            _LOG.exception("the future of a call could not be resolved")
             if not future.done():
-                # Past what failed: somebody may wait for it.
+                # Bypasses the method that failed, since a thread may wait for the future.
                 Future.set_exception(future, failed)
 
 
 _BY_PROCESS: dict[int, _Delivery] = {}
-"""This process's, and those of its parents, whose threads did not come along."""
+"""The instance of this process, and those of its parents, whose threads do not exist here."""
 
 
 def _delivery() -> _Delivery:
@@ -135,7 +133,7 @@ def _delivery() -> _Delivery:
     return current
 
 
-def _called_back(fn: Callable[[Future[T]], object], future: Future[T]) -> None:
+def _run_callback(fn: Callable[[Future[T]], object], future: Future[T]) -> None:
     current = _BY_PROCESS.get(os.getpid())
     if current is not None and threading.current_thread() is current.thread:
         current.callbacks.submit(_call, fn, future)

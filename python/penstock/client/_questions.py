@@ -1,4 +1,4 @@
-"""What may be asked beside inferences: health, metadata, statistics, the repository."""
+"""Methods of clients besides inference: health, metadata, statistics, the repository."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ __all__ = ["AsyncQuestions", "Questions"]
 
 
 class Questions:
-    """The questions of a `Client`. `headers` and `timeout` are of the one call, beside the client's own."""
+    """Methods of `Client`. `headers` are added to the client's own, `timeout` replaces the client's."""
 
     def live(self, *, headers: Headers = None, timeout: Timeout = ...) -> bool:
-        """Whether the server runs."""
+        """Checks whether the server runs."""
         return bool(self._ask(ask_of("live"), headers, timeout))
 
     def ready(self, *, headers: Headers = None, timeout: Timeout = ...) -> bool:
-        """Whether the server and all its models can answer."""
+        """Checks whether the server and all its models are ready."""
         return bool(self._ask(ask_of("ready"), headers, timeout))
 
     def model_ready(
         self, model: str, *, version: str | None = None, headers: Headers = None, timeout: Timeout = ...
     ) -> bool:
-        """Whether a model can answer.
+        """Checks whether a model is ready.
 
         Raises:
-            NotFound: there is no such model. Over gRPC the protocol says False of it.
+            NotFound: there is no such model. Over gRPC the result is False instead.
         """
         return bool(self._ask(ask_of("model_ready", model, version), headers, timeout))
 
@@ -59,7 +59,7 @@ class Questions:
         return dict(self._ask(ask_of("statistics", model, version), headers, timeout))
 
     def index(self, *, headers: Headers = None, timeout: Timeout = ...) -> list[dict[str, Any]]:
-        """The models that the server knows, each with its `state`."""
+        """The models in the server's repository index, each with its `state`."""
         return list(self._ask(ask_of("index"), headers, timeout))
 
     def load(
@@ -71,23 +71,22 @@ class Questions:
         headers: Headers = None,
         timeout: Timeout = ...,
     ) -> None:
-        """Loads a model, or loads it anew, from the repository or from here.
+        """Loads or reloads a model, from the repository or from given files.
 
         Args:
             model: The model's name.
-            config: Its configuration in Triton's form, instead of the repository's.
-            files: Its files by name (`"file:1/model.py"`), instead of the repository's; they need a
-                `config` beside them.
+            config: Configuration in Triton's form, in place of the repository's.
+            files: Files by name (`"file:1/model.py"`), in place of the repository's; they need a `config`.
             headers: Headers (gRPC: metadata) of this call.
-            timeout: Seconds that the call may take, instead of the client's.
+            timeout: Time limit in seconds, in place of the client's.
 
         Raises:
-            Unsupported: the server takes no files from clients.
+            Unsupported: the server does not accept files from clients.
         """
         self._ask(load_of(model, config, files), headers, timeout)
 
     def unload(self, model: str, *, dependents: bool = False, headers: Headers = None, timeout: Timeout = ...) -> None:
-        """Unloads a model, and with `dependents` those that only it needs."""
+        """Unloads a model, and with `dependents` the models that only it needs."""
         self._ask(unload_of(model, dependents), headers, timeout)
 
     def _ask(self, ask: Ask, headers: Headers, timeout: Timeout) -> Any:
@@ -95,20 +94,20 @@ class Questions:
 
 
 class AsyncQuestions:
-    """The questions of an `AsyncClient`; see `Questions`."""
+    """Methods of `AsyncClient`; see `Questions`."""
 
     async def live(self, *, headers: Headers = None, timeout: Timeout = ...) -> bool:
-        """Whether the server runs."""
+        """Checks whether the server runs."""
         return bool(await self._ask(ask_of("live"), headers, timeout))
 
     async def ready(self, *, headers: Headers = None, timeout: Timeout = ...) -> bool:
-        """Whether the server and all its models can answer."""
+        """Checks whether the server and all its models are ready."""
         return bool(await self._ask(ask_of("ready"), headers, timeout))
 
     async def model_ready(
         self, model: str, *, version: str | None = None, headers: Headers = None, timeout: Timeout = ...
     ) -> bool:
-        """Whether a model can answer; see `Client.model_ready`."""
+        """Checks whether a model is ready; see `Client.model_ready`."""
         return bool(await self._ask(ask_of("model_ready", model, version), headers, timeout))
 
     async def server_metadata(self, *, headers: Headers = None, timeout: Timeout = ...) -> dict[str, Any]:
@@ -139,7 +138,7 @@ class AsyncQuestions:
         return dict(await self._ask(ask_of("statistics", model, version), headers, timeout))
 
     async def index(self, *, headers: Headers = None, timeout: Timeout = ...) -> list[dict[str, Any]]:
-        """The models that the server knows, each with its `state`."""
+        """The models in the server's repository index, each with its `state`."""
         return list(await self._ask(ask_of("index"), headers, timeout))
 
     async def load(
@@ -151,13 +150,13 @@ class AsyncQuestions:
         headers: Headers = None,
         timeout: Timeout = ...,
     ) -> None:
-        """Loads a model, or loads it anew; see `Client.load`."""
+        """Loads or reloads a model; see `Client.load`."""
         await self._ask(load_of(model, config, files), headers, timeout)
 
     async def unload(
         self, model: str, *, dependents: bool = False, headers: Headers = None, timeout: Timeout = ...
     ) -> None:
-        """Unloads a model, and with `dependents` those that only it needs."""
+        """Unloads a model, and with `dependents` the models that only it needs."""
         await self._ask(unload_of(model, dependents), headers, timeout)
 
     async def _ask(self, ask: Ask, headers: Headers, timeout: Timeout) -> Any:

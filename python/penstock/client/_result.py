@@ -1,4 +1,4 @@
-"""`Result`: what an inference gives back."""
+"""`Result`: outputs and metadata of an inference."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ __all__ = ["Answer", "Result"]
 
 Array = np.ndarray[Any, Any]
 Answer = tuple[str, str, str, "dict[str, bool | int | float | str]", "dict[str, Array]"]
-"""What the compiled part gives: model, version, id, parameters, outputs."""
+"""Response from the compiled extension: model, version, id, parameters, outputs."""
 
 
 class Result(Mapping[str, Array]):
-    """The outputs of one inference by name, and what else the server said.
+    """The outputs of one inference by name, with the response's metadata.
 
-    An output is `result["y"]`, or `result.y` where its name is not one of this class's own; the only
-    output of a model that has one is `result.value`. BYTES are object arrays of `bytes`, BF16 are
-    float32 arrays. The arrays are the caller's own and may be written to.
+    An output is `result["y"]`, or `result.y` if this class has no attribute of that name. A single output is
+    `result.value`. BYTES are object arrays of `bytes`, BF16 are float32 arrays. The caller owns the arrays and may
+    write to them.
 
     Example:
         >>> result = client.infer("double", x=np.ones((1, 16), np.float32))
@@ -30,13 +30,13 @@ class Result(Mapping[str, Array]):
     __slots__ = ("_outputs", "id", "model", "parameters", "version")
 
     model: str
-    """The model's name, as the server has it."""
+    """Name of the model, from the server."""
     version: str
-    """The version that answered; empty if the server did not say."""
+    """Version that computed the response; empty if the server does not report it."""
     id: str
-    """The request's id, which the server repeats; empty for none."""
+    """Id of the request; empty for none."""
     parameters: dict[str, bool | int | float | str]
-    """The answer's parameters."""
+    """Parameters of the response."""
 
     def __init__(self, answer: Answer) -> None:
         self.model, self.version, self.id, self.parameters, self._outputs = answer
@@ -46,7 +46,7 @@ class Result(Mapping[str, Array]):
         """The only output.
 
         Raises:
-            ValueError: there are none, or several.
+            ValueError: there is no output, or several.
         """
         if len(self._outputs) != 1:
             raise ValueError(f"the result has {len(self._outputs)} outputs ({', '.join(self._outputs)}): name one")
@@ -54,10 +54,10 @@ class Result(Mapping[str, Array]):
 
     @property
     def text(self) -> str:
-        """The only output as text: one BYTES element, or all of them joined.
+        """The only output as text: all BYTES elements, joined.
 
         Raises:
-            ValueError: there is not one output, it is not BYTES, or it is not UTF-8.
+            ValueError: there is no single output, or it is not BYTES of UTF-8.
         """
         value = self.value
         if value.dtype != object:

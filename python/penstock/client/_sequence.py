@@ -1,4 +1,4 @@
-"""Sequences: requests that belong together, for models that remember."""
+"""Sequences of requests to stateful models."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["AsyncSequence", "Sequence"]
 
 
 class _Flags:
-    """Which request is the first, and which the last."""
+    """Start and end flags of a sequence's requests."""
 
     def __init__(self, sequence_id: int | str) -> None:
         self.sequence_id = sequence_id
@@ -26,7 +26,7 @@ class _Flags:
 
     @property
     def ended(self) -> bool:
-        """Whether the last request was sent."""
+        """Whether the last request has been sent."""
         return self._ended
 
     def _parameters(self, given: Mapping[str, Any] | None, end: bool) -> dict[str, Any]:
@@ -41,10 +41,10 @@ class _Flags:
 
 
 class Sequence(_Flags):
-    """A sequence of a `Client`: each request carries its id, the first its start, the last its end.
+    """A sequence of a `Client`: each request has its id, the first one the start flag, the last one the end flag.
 
-    Leaving the `with` block sends nothing: only a request can carry the end. A sequence that was left
-    open is the server's to forget.
+    Leaving the `with` block sends nothing, since only a request can have the end flag. The server expires a sequence
+    that has not ended.
 
     Example:
         >>> with client.sequence("counter", 42) as counting:
@@ -57,7 +57,7 @@ class Sequence(_Flags):
         self._client, self._model = client, model
 
     def infer(self, inputs: Mapping[str, Any] | None = None, /, *, end: bool = False, **options: Any) -> Result:
-        """As `Client.infer` of this sequence's model; `end` says that it is the last request."""
+        """As `Client.infer` for the sequence's model; `end` marks the last request."""
         options["parameters"] = self._parameters(options.get("parameters"), end)
         result = self._client.infer(self._model, inputs, **options)
         self._sent(end)
@@ -78,7 +78,7 @@ class AsyncSequence(_Flags):
         self._client, self._model = client, model
 
     async def infer(self, inputs: Mapping[str, Any] | None = None, /, *, end: bool = False, **options: Any) -> Result:
-        """As `AsyncClient.infer` of this sequence's model; `end` says that it is the last request."""
+        """As `AsyncClient.infer` for the sequence's model; `end` marks the last request."""
         options["parameters"] = self._parameters(options.get("parameters"), end)
         result = await self._client.infer(self._model, inputs, **options)
         self._sent(end)

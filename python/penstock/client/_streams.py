@@ -1,4 +1,4 @@
-"""The pieces of a streamed answer, for a thread and for an event loop."""
+"""Streamed responses, for a thread and for an event loop."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ __all__ = ["AsyncStream", "Stream"]
 
 
 class Stream(Iterator[Result]):
-    """The pieces of a streamed answer. Iterate over it; it is a context manager too."""
+    """Iterator over the chunks of a streamed response, and a context manager."""
 
     def __init__(self, pieces: _core.BlockingStream) -> None:
         self._pieces = pieces
 
     def __next__(self) -> Result:
-        piece = self._pieces.next()
-        if piece is None:
+        chunk = self._pieces.next()
+        if chunk is None:
             raise StopIteration
-        return Result(piece)
+        return Result(chunk)
 
     def close(self) -> None:
-        """Ends the stream, also on the server's side."""
+        """Ends the stream, also on the server."""
         self._pieces.close()
 
     def __enter__(self) -> Self:
@@ -41,7 +41,7 @@ class Stream(Iterator[Result]):
 
 
 class AsyncStream(AsyncIterator[Result]):
-    """The pieces of a streamed answer. Iterate over it; it is an async context manager too."""
+    """Async iterator over the chunks of a streamed response, and an async context manager."""
 
     def __init__(self, opened: Any) -> None:
         self._opened = opened
@@ -55,19 +55,19 @@ class AsyncStream(AsyncIterator[Result]):
                 self._pieces = await self._opened()
             pieces = self._pieces
             self._batch = await _loop.run(lambda mailbox, _: pieces.next(mailbox))
-            # The last first, to be popped.
+            # Reversed, so that chunks can be popped.
             self._batch.reverse()
         if not self._batch:
             self._ended = True
             raise StopAsyncIteration
-        piece = self._batch.pop()
-        if isinstance(piece, Exception):
+        chunk = self._batch.pop()
+        if isinstance(chunk, Exception):
             self._ended = True
-            raise piece
-        return Result(piece)
+            raise chunk
+        return Result(chunk)
 
     async def close(self) -> None:
-        """Ends the stream, also on the server's side."""
+        """Ends the stream, also on the server."""
         self._ended = True
         self._batch.clear()
         if self._pieces is not None:

@@ -1,4 +1,4 @@
-"""`Client`: calls on the caller's own thread."""
+"""`Client`: the blocking client."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["Client"]
 
 
 class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
-    """A client of one server. It may be used by any number of threads at once.
+    """A client of one server. Any number of threads may use it at once.
 
-    Connections are made when they are needed, one for each call at a time, and kept. A call runs on
-    the thread that makes it, without the interpreter.
+    Connections are opened on demand, one for each concurrent call, and reused. A call runs on the calling thread with
+    the GIL released.
 
     Args:
         url: `http://host:port`, `https://host`, `grpc://host:port`, `grpcs://host`, `unix:/path` (REST
@@ -70,24 +70,24 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
 
         Args:
             model: The model's name.
-            inputs: A value by input name. Inputs may also be given as keywords. An array goes as it is,
-                from its own memory: do not write to it meanwhile. Lists, numbers, `str` and `bytes`
-                become what the model's metadata says, which is asked for once.
-            outputs: The outputs to ask for; all by default.
-            parameters: The request's parameters.
-            timeout: Seconds that the call may take, instead of the client's.
-            request_id: The request's id, which the server repeats.
+            inputs: A value by input name. Inputs may also be keywords. An array is sent from its own memory: do not
+                write to it during the call. Lists, numbers, `str` and `bytes` are converted to the datatype in the
+                model's metadata, which is requested once.
+            outputs: The requested outputs; all by default.
+            parameters: Parameters of the request.
+            timeout: Time limit in seconds, in place of the client's.
+            request_id: Id of the request, which the response repeats.
             headers: Headers (gRPC: metadata) of this call.
-            version: The model's version; the server chooses by default.
-            datatypes: Wire names by input, where an array's dtype does not say it: `{"x": "BF16"}`
-                sends a float32 array as brain floats.
+            version: Version of the model; the server chooses by default.
+            datatypes: Datatypes on the wire by input, where they differ from the array's: `{"x": "BF16"}` sends a
+                float32 array as BF16.
             named: Inputs.
 
         Raises:
-            InvalidInput: an input cannot be sent, or the server refused the request.
+            InvalidInput: an input cannot be sent, or the server rejected the request.
             Unavailable: the server cannot be reached, or the connection was lost.
-            Timeout: there was no answer in time.
-            PenstockError: any other refusal, by its kind.
+            Timeout: no response in time.
+            PenstockError: any other error, by its kind.
 
         Example:
             >>> client.infer("double", x=np.ones((1, 16), np.float32)).value.shape
@@ -124,11 +124,11 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
         into: Pending[Any] | None = None,
         **named: Any,
     ) -> Pending[Result]:
-        """Begins one inference and does not wait for it: a future of its result.
+        """Begins one inference without waiting. Returns a future of its result.
 
-        Arguments are those of `infer`, and `into` is the future to use, if not a new one: see `Pending`.
-        Any number may be under way at once, on one thread for the whole process; over REST each needs a
-        connection. Do not write to the arrays before the future is done.
+        Arguments are those of `infer`; `into` is a future in place of a new one, see `Pending`. Any number of calls may
+        be under way at once, on one thread for the whole process; over REST each needs a connection. Do not write
+        to the arrays before the future is done.
 
         Raises:
             InvalidInput: an input cannot be sent.
@@ -149,7 +149,7 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
             datatypes=datatypes,
         )
         pending: Pending[Any] = Pending() if into is None else into
-        begin(self._of_runtime(), call, how, pending)
+        begin(self._runtime_client(), call, how, pending)
         return pending
 
     def stream(
@@ -167,14 +167,14 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
         datatypes: Mapping[str, str] | None = None,
         **named: Any,
     ) -> Stream:
-        """Runs one inference whose answer comes in pieces.
+        """Runs one inference with a streamed response.
 
-        Arguments are those of `infer`; `timeout` is for each piece. Leaving the loop ends the stream on
-        the server too, once the stream is closed or collected.
+        Arguments are those of `infer`; `timeout` applies to each chunk. After the loop is left, the stream ends on the
+        server too once it is closed or collected.
 
         Example:
-            >>> for piece in client.stream("chat", prompt="hi"):
-            ...     print(piece.text, end="")
+            >>> for chunk in client.stream("chat", prompt="hi"):
+            ...     print(chunk.text, end="")
         """
         how = self._how(headers, timeout)
         call = self._call(
@@ -190,11 +190,11 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
         return Stream(self._core.stream(call, how))
 
     def sequence(self, model: str, sequence_id: int | str) -> Sequence:
-        """Begins a sequence of requests to a model that remembers; see `Sequence`."""
+        """Begins a sequence of requests to a stateful model; see `Sequence`."""
         return Sequence(self, model, sequence_id)
 
     def close(self) -> None:
-        """Lets the connections go. Calls under way finish; new ones are refused."""
+        """Closes idle connections. Calls under way finish; new ones are refused."""
         self._closed = True
         self._core.close()
         if self._shared is not None:
@@ -217,7 +217,7 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
 
         return HedgedClient(url, settings)
 
-    def _of_runtime(self) -> _core.RuntimeClient:
+    def _runtime_client(self) -> _core.RuntimeClient:
         if self._shared is None:
             from penstock import _core
 

@@ -1,4 +1,4 @@
-"""OpenAI's routes for models of one's own: embeddings, completions and chats, for every client of that API.
+"""OpenAI's routes for models: embeddings, completions and chats, for clients of that API.
 
 Example:
     >>> from penstock import openai, serve

@@ -1,4 +1,4 @@
-"""`Chat`: a model that answers messages."""
+"""`Chat`: a model for chat completions."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ Message = dict[str, Any]
 
 
 class Chat(Generating):
-    """Puts a model on `/v1/chat/completions`.
+    """Serves a model at `/v1/chat/completions`.
 
     Args:
         model: The model, as for `Completions`. Its input takes the prompt that `template` makes; without a template it
-            takes the messages, as a JSON document: `def chat(messages: list[dict[str, Any]]) -> Iterator[str]`.
+            takes the messages as a JSON document: `def chat(messages: list[dict[str, Any]]) -> Iterator[str]`.
         template: Makes the prompt of a list of messages, each with `role` and `content`, a text. A tokenizer's
             `apply_chat_template` is one: `lambda messages: tokenizer.apply_chat_template(messages, tokenize=False,
             add_generation_prompt=True)`.
@@ -52,7 +52,7 @@ class Chat(Generating):
         template: Callable[[list[Message]], str] | None = None,
         *,
         name: str | None = None,
-        input: str | None = None,  # noqa: A002 - as the API names it
+        input: str | None = None,  # noqa: A002 - the API's name
         output: str | None = None,
         tokens: Callable[[str], int] | None = None,
     ) -> None:
@@ -63,7 +63,7 @@ class Chat(Generating):
         self._template = template
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
-        """Answers one request: a document, or an iterator of those of its events."""
+        """The response to a request: a document, or an iterator of the documents of events."""
         run = self._run(body)
         check_once(body)
         body.refuse({"logprobs": (False,), "top_logprobs": (0,), "response_format": ({"type": "text"},)})
@@ -73,7 +73,7 @@ class Chat(Generating):
         head = {"id": self.new_id("chatcmpl"), "created": int(time.time()), "model": self.name}
         if streams(body):
             return self._events(run, {"object": "chat.completion.chunk", **head}, body, ctx)
-        await self.whole(run, body, ctx)
+        await self.complete(run, body, ctx)
         message = {"role": "assistant", "content": run.text, "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.reason}
         return {"object": "chat.completion", **head, "choices": [choice], "usage": self.usage([run])}
@@ -81,23 +81,23 @@ class Chat(Generating):
     async def _events(
         self, run: Run, head: dict[str, Any], body: Body, ctx: Context
     ) -> AsyncGenerator[dict[str, Any], None]:
-        asked = wants_usage(body)
-        extra = {"usage": None} if asked else {}
+        with_usage = wants_usage(body)
+        extra = {"usage": None} if with_usage else {}
 
         def event(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
             choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
             return {**head, "choices": [choice], **extra}
 
         begun = False
-        async with aclosing(self.pieces(run, body, ctx)) as pieces:
-            async for text in pieces:
+        async with aclosing(self.chunks(run, body, ctx)) as chunks:
+            async for text in chunks:
                 if not begun:
-                    # Not before there is some text: a model that fails at once still has a status of its own.
+                    # Only when there is text: a model that fails before it still determines the status.
                     yield event({"role": "assistant", "content": ""})
                     begun = True
                 yield event({"content": text})
         yield event({} if begun else {"role": "assistant", "content": ""}, run.reason)
-        if asked:
+        if with_usage:
             yield {**head, "choices": [], "usage": self.usage([run])}
 
     def _run(self, body: Body) -> Run:
@@ -108,13 +108,13 @@ class Chat(Generating):
             if not isinstance(one, dict) or not isinstance(one.get("role"), str):
                 raise Refused(f"'messages[{index}]' must be an object with a 'role'", f"messages[{index}]")
         if self._template is None:
-            return Run(json.dumps(messages, ensure_ascii=False), "\n".join(map(_said, messages)))
+            return Run(json.dumps(messages, ensure_ascii=False), "\n".join(map(_message_text, messages)))
         plain = [{**one, "content": _content(one.get("content"), f"messages[{i}]")} for i, one in enumerate(messages)]
         return Run(self._template(plain))
 
 
 def _content(content: Any, where: str) -> str:
-    """The text of a message, which may come in parts."""
+    """The text of a message, whose content may be a list of parts."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -127,8 +127,8 @@ def _content(content: Any, where: str) -> str:
     return "".join(str(one) for one in texts)
 
 
-def _said(message: Message) -> str:
-    """The text in a message, whatever else there is."""
+def _message_text(message: Message) -> str:
+    """The text of a message, without other content."""
     content = message.get("content")
     if isinstance(content, list):
         return "".join(str(one["text"]) for one in content if isinstance(one, dict) and "text" in one)

@@ -1,4 +1,4 @@
-"""`Completions`: a model that goes on with a text."""
+"""`Completions`: a model for text completions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ MOST_PROMPTS = 128
 
 
 class Completions(Generating):
-    """Puts a model on `/v1/completions`.
+    """Serves a model at `/v1/completions`.
 
-    The model takes text and gives text: at once, or piece by piece where it streams. What a client sends beside the
+    The model takes and returns text, at once or in chunks if it streams. What a client sends besides the
     prompt, such as `temperature` and `max_tokens`, its handler finds in `ctx.parameters`. `stop` is looked after here.
 
     Args:
         model: The model; it is served beside the routes. An output `finish_reason`, if it has one, tells why the text
-            ended ("stop" or "length"); the last that is said counts.
+            ended ("stop" or "length"); the last value counts.
         name: What clients name as `model`; else the model's own name.
         input: The input that takes the prompt; needed where several could.
         output: The output with the text; needed where several could be.
@@ -52,14 +52,14 @@ class Completions(Generating):
         model: Any,
         *,
         name: str | None = None,
-        input: str | None = None,  # noqa: A002 - as the API names it
+        input: str | None = None,  # noqa: A002 - the API's name
         output: str | None = None,
         tokens: Callable[[str], int] | None = None,
     ) -> None:
         super().__init__(model, name=name, input=input, output=output, tokens=tokens)
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
-        """Answers one request: a document, or an iterator of those of its events."""
+        """The response to a request: a document, or an iterator of the documents of events."""
         runs = [Run(prompt) for prompt in body.texts("prompt", MOST_PROMPTS)]
         check_once(body)
         body.refuse({"best_of": (1,), "logprobs": (), "suffix": ("",)})
@@ -68,34 +68,34 @@ class Completions(Generating):
         head = {"id": self.new_id("cmpl"), "object": "text_completion", "created": int(time.time()), "model": self.name}
         if streams(body):
             return self._events(runs, head, body, ctx, echo=echo)
-        await self.wholes(runs, body, ctx)
+        await self.complete_all(runs, body, ctx)
         choices = [_choice(i, run.prompt * echo + run.text, run.reason) for i, run in enumerate(runs)]
         return {**head, "choices": choices, "usage": self.usage(runs)}
 
     async def _events(
         self, runs: list[Run], head: dict[str, Any], body: Body, ctx: Context, *, echo: bool
     ) -> AsyncGenerator[dict[str, Any], None]:
-        asked = wants_usage(body)
-        extra = {"usage": None} if asked else {}
+        with_usage = wants_usage(body)
+        extra = {"usage": None} if with_usage else {}
         if echo:
             for index, run in enumerate(runs):
                 yield {**head, "choices": [_choice(index, run.prompt, None)], **extra}
-        async with aclosing(self._merged(runs, body, ctx)) as pieces:
-            async for index, text in pieces:
+        async with aclosing(self._merged(runs, body, ctx)) as chunks:
+            async for index, text in chunks:
                 reason = runs[index].reason if text is None else None
                 yield {**head, "choices": [_choice(index, text or "", reason)], **extra}
-        if asked:
+        if with_usage:
             yield {**head, "choices": [], "usage": self.usage(runs)}
 
     async def _merged(self, runs: list[Run], body: Body, ctx: Context) -> AsyncGenerator[tuple[int, str | None], None]:
-        """The pieces of all texts as they come, each with its number; None at a text's end."""
+        """The chunks of all texts as they arrive, each with the index of its text; None at the end of a text."""
         ready: asyncio.Queue[tuple[int, Any]] = asyncio.Queue(maxsize=len(runs))
 
         async def read(index: int, run: Run) -> None:
             try:
-                async with aclosing(self.pieces(run, body, ctx)) as pieces:
-                    async for piece in pieces:
-                        await ready.put((index, piece))
+                async with aclosing(self.chunks(run, body, ctx)) as chunks:
+                    async for chunk in chunks:
+                        await ready.put((index, chunk))
                 await ready.put((index, None))
             except Exception as raised:
                 await ready.put((index, raised))
@@ -104,11 +104,11 @@ class Completions(Generating):
         try:
             open_texts = len(runs)
             while open_texts:
-                index, piece = await ready.get()
-                if isinstance(piece, Exception):
-                    raise piece
-                open_texts -= piece is None
-                yield index, piece
+                index, chunk = await ready.get()
+                if isinstance(chunk, Exception):
+                    raise chunk
+                open_texts -= chunk is None
+                yield index, chunk
         finally:
             for task in tasks:
                 task.cancel()

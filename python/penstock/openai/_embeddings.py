@@ -1,4 +1,4 @@
-"""`Embeddings`: a model that makes vectors of texts."""
+"""`Embeddings`: a model for embeddings of texts."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ __all__ = ["Embeddings"]
 T = TypeVar("T")
 
 MOST_TEXTS = 2048
-"""In one request, as at OpenAI."""
+"""Limit of texts in a request, as at OpenAI."""
 
 
 class Embeddings:
-    """Puts a model on `/v1/embeddings`.
+    """Serves a model at `/v1/embeddings`.
 
     The model takes text, one for each row of a batch, one for each call, or any number as an input of shape [-1]; and
     gives a vector of numbers for each. The texts of a request share its batches, with those of others.
@@ -57,7 +57,7 @@ class Embeddings:
         model: Any,
         *,
         name: str | None = None,
-        input: str | None = None,  # noqa: A002 - as the API names it
+        input: str | None = None,  # noqa: A002 - the API's name
         output: str | None = None,
         tokens: Callable[[str], int] | str | None = None,
         shorten: bool = False,
@@ -79,7 +79,7 @@ class Embeddings:
         return numbers and len(axes) <= (2 if self._text.takes_several else 1)
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any]:
-        """Answers one request."""
+        """The response to a request."""
         texts = body.texts("input", MOST_TEXTS)
         encode = self._encoder(body)
         dimensions = body.get("dimensions", int, 0)
@@ -92,9 +92,9 @@ class Embeddings:
             return self._read(part, await peer.aio(self._text.arrays(part)))
 
         parts = self._parts(texts)
-        found = await _few_at_once([functools.partial(call, part) for part in parts], self._at_once())
-        vectors = self._shortened([one for rows, _ in found for one in rows], dimensions)
-        tokens = sum(self._counted(part, counted) for part, (_, counted) in zip(parts, found, strict=True))
+        found = await _few_concurrency([functools.partial(call, part) for part in parts], self._concurrency())
+        vectors = self._shorten_vectors([one for rows, _ in found for one in rows], dimensions)
+        tokens = sum(self._token_count(part, counted) for part, (_, counted) in zip(parts, found, strict=True))
         data = [
             {"object": "embedding", "index": index, "embedding": encode(vector)} for index, vector in enumerate(vectors)
         ]
@@ -107,8 +107,8 @@ class Embeddings:
         size = batching.max_size if batching is not None else len(texts) if self._text.takes_several else 1
         return [texts[begin : begin + size] for begin in range(0, len(texts), size)]
 
-    def _at_once(self) -> int:
-        """As many calls as keep all instances busy, so that one request does not fill the model's queue."""
+    def _concurrency(self) -> int:
+        """Number of concurrent calls: enough to use all instances, without filling the model's queue."""
         busy = 2 * self.model.instances * (self.model.max_concurrency or 1)
         return max(1, min(busy, self.model.max_queue))
 
@@ -117,12 +117,12 @@ class Embeddings:
         vectors = np.asarray(outputs[self._vector.name], np.float32).reshape(len(texts), -1)
         return vectors, outputs.get(self._tokens) if isinstance(self._tokens, str) else None
 
-    def _counted(self, texts: list[str], counted: Any) -> int:
+    def _token_count(self, texts: list[str], counted: Any) -> int:
         if counted is not None:
             return int(np.sum(counted))
         return sum(map(self._tokens, texts)) if callable(self._tokens) else 0
 
-    def _shortened(self, vectors: Sequence[Any], dimensions: int) -> Sequence[Any]:
+    def _shorten_vectors(self, vectors: Sequence[Any], dimensions: int) -> Sequence[Any]:
         width = len(vectors[0])
         if dimensions in (0, width):
             return vectors
@@ -148,13 +148,13 @@ def _base64(vector: Any) -> str:
 def _numbers(vector: Any) -> list[float]:
     if not np.isfinite(vector).all():
         raise HandlerError("the model gave a vector with NaN or infinity, which JSON cannot carry")
-    # The shortest text of each float32, not that of the double of the same value.
+    # The shortest text of each float32, which is shorter than that of the equal double.
     numbers: list[float] = np.asarray(vector, np.float32).astype("U").astype(np.float64).tolist()
     return numbers
 
 
-async def _few_at_once(calls: Iterable[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """What all calls give, in order. The first that fails ends the others."""
+async def _few_concurrency(calls: Iterable[Callable[[], Awaitable[T]]], most: int) -> list[T]:
+    """The results of all calls, in order. The first failure cancels the others."""
     calls = list(calls)
     found: list[Any] = [None] * len(calls)
     waiting = iter(enumerate(calls))

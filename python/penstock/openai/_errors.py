@@ -1,4 +1,4 @@
-"""Errors in OpenAI's form: which status, type and code each has."""
+"""Errors in OpenAI's form: status, type and code."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from penstock.errors import PenstockError
 
-__all__ = ["Refused", "Told", "told_of", "unknown_model"]
+__all__ = ["ErrorResponse", "Refused", "error_response", "unknown_model"]
 
 
 class Refused(Exception):
-    """A request is not what the route takes.
+    """An invalid request to a route.
 
     Args:
         message: What is wrong, and what is expected.
@@ -24,8 +24,8 @@ class Refused(Exception):
         self.message, self.param, self.status, self.code = message, param, status, code
 
 
-class Told(NamedTuple):
-    """An answer to a request that failed."""
+class ErrorResponse(NamedTuple):
+    """Response to a request that failed."""
 
     status: int
     body: dict[str, Any]
@@ -50,12 +50,12 @@ _CODES = {403: "permission_denied", 404: "not_found", 429: "rate_limit_exceeded"
 
 
 def unknown_model(name: object) -> Refused:
-    """The answer about a model that is not there."""
+    """The error for an unknown model."""
     return Refused(f"The model {name!r} does not exist", "model", status=404, code="model_not_found")
 
 
-def told_of(raised: Exception) -> Told:
-    """What the caller of a request that failed is told. What is the server's fault goes to the log."""
+def error_response(raised: Exception) -> ErrorResponse:
+    """The response for an exception. Errors of the server are logged."""
     headers: dict[str, str] = {}
     if isinstance(raised, Refused):
         status, message, param, code = raised.status, raised.message, raised.param, raised.code
@@ -68,7 +68,7 @@ def told_of(raised: Exception) -> Told:
         logging.getLogger("penstock.openai").error("a request failed", exc_info=raised)
         status, message, param, code = 500, f"The request failed: {type(raised).__name__}", None, None
     error = {"message": message, "type": _type(status), "param": param, "code": code}
-    return Told(status, {"error": error}, headers)
+    return ErrorResponse(status, {"error": error}, headers)
 
 
 def _type(status: int) -> str:

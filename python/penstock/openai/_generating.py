@@ -1,4 +1,4 @@
-"""What completions and chats have in common: the model's text, piece by piece."""
+"""Common part of completions and chats: generated text and its chunks."""
 
 from __future__ import annotations
 
@@ -48,24 +48,24 @@ KNOWN = frozenset(
         "top_logprobs",
     }
 )
-"""The members of a request that are no parameters of the model's."""
+"""Members of a request that are not parameters of the model."""
 
 
 class Run:
-    """One text that a model makes."""
+    """Generation of one text."""
 
-    def __init__(self, prompt: str, asked: str | None = None) -> None:
+    def __init__(self, prompt: str, counted: str | None = None) -> None:
         self.prompt = prompt
-        self.asked = prompt if asked is None else asked
-        """What of it is text, whose tokens count."""
+        self.counted = prompt if counted is None else counted
+        """Text of the prompt whose tokens are counted."""
         self.reason = "stop"
-        """Why it ended."""
+        """Finish reason."""
         self.text = ""
-        """What of it was passed on so far."""
+        """Text so far."""
 
 
 class Generating:
-    """A model that makes text of text.
+    """Base of models that generate text.
 
     Args:
         target: The model.
@@ -84,7 +84,7 @@ class Generating:
         target: Any,
         *,
         name: str | None,
-        input: str | None,  # noqa: A002 - as the API names it
+        input: str | None,  # noqa: A002 - the API's name
         output: str | None,
         tokens: Callable[[str], int] | None,
         documents: bool = False,
@@ -98,8 +98,8 @@ class Generating:
         self._has_reason = len(others) < len(self.model.outputs)
         self._tokens = tokens
 
-    async def pieces(self, run: Run, body: Body, ctx: Context) -> AsyncGenerator[str, None]:
-        """The text as it is made, up to what the request stops it at."""
+    async def chunks(self, run: Run, body: Body, ctx: Context) -> AsyncGenerator[str, None]:
+        """The text in chunks, up to a stop text of the request."""
         parameters = body.rest(KNOWN)
         if "max_completion_tokens" in parameters:
             parameters.setdefault("max_tokens", parameters["max_completion_tokens"])
@@ -118,16 +118,16 @@ class Generating:
             run.text += rest
             yield rest
 
-    async def whole(self, run: Run, body: Body, ctx: Context) -> Run:
-        """The same when all of it is there."""
-        async with aclosing(self.pieces(run, body, ctx)) as pieces:
-            async for _ in pieces:
+    async def complete(self, run: Run, body: Body, ctx: Context) -> Run:
+        """Generates the complete text."""
+        async with aclosing(self.chunks(run, body, ctx)) as chunks:
+            async for _ in chunks:
                 pass
         return run
 
-    async def wholes(self, runs: list[Run], body: Body, ctx: Context) -> list[Run]:
-        """Several, at once."""
-        tasks = [asyncio.ensure_future(self.whole(run, body, ctx)) for run in runs]
+    async def complete_all(self, runs: list[Run], body: Body, ctx: Context) -> list[Run]:
+        """Generates several complete texts concurrently."""
+        tasks = [asyncio.ensure_future(self.complete(run, body, ctx)) for run in runs]
         try:
             return await asyncio.gather(*tasks)
         finally:
@@ -135,12 +135,12 @@ class Generating:
                 task.cancel()
 
     def usage(self, runs: list[Run]) -> dict[str, int]:
-        """How many tokens there were."""
-        asked, made = sum(self._count(run.asked) for run in runs), sum(self._count(run.text) for run in runs)
-        return {"prompt_tokens": asked, "completion_tokens": made, "total_tokens": asked + made}
+        """Token counts of the request and its texts."""
+        prompt, completion = sum(self._count(run.counted) for run in runs), sum(self._count(run.text) for run in runs)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
     def new_id(self, prefix: str) -> str:
-        """The id of an answer."""
+        """A new id of a response."""
         return f"{prefix}-{uuid.uuid4().hex}"
 
     def _count(self, text: str) -> int:
@@ -159,6 +159,6 @@ def _is_text(tensor: Tensor) -> bool:
 
 
 def _text(value: Any, decode: Callable[[bytes], str]) -> str:
-    """The text of all elements; bytes may end in the middle of a character, which the next ones complete."""
+    """The text of all elements. Bytes may end within a character, which the next chunk completes."""
     parts = np.asarray(value, object).reshape(-1).tolist()
     return "".join(one if isinstance(one, str) else decode(bytes(one)) for one in parts)

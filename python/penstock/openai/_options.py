@@ -1,4 +1,4 @@
-"""Members of a request that completions and chats have in common."""
+"""Common members of completion and chat requests."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ __all__ = ["check_once", "streams", "wants_usage"]
 
 
 def check_once(body: Body) -> None:
-    """Refuses to answer several times over."""
+    """Refuses requests for more than one choice."""
     body.refuse({"n": (1,)})
 
 
 def streams(body: Body) -> bool:
-    """Whether the answer is to come in pieces."""
+    """Whether the request wants a stream."""
     return body.get("stream", bool, False)
 
 
 def wants_usage(body: Body) -> bool:
-    """Whether the pieces are to end with one that counts tokens."""
+    """Whether the request wants token counts at the end of the stream."""
     return bool(body.get("stream_options", dict, {}).get("include_usage"))

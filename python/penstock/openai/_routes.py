@@ -1,4 +1,4 @@
-"""`routes`: what serves OpenAI's paths, as a model with routes of its own."""
+"""`routes`: OpenAI's paths as a raw-request model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.openai._body import Body
 from penstock.openai._chat import Chat
 from penstock.openai._completions import Completions
 from penstock.openai._embeddings import Embeddings
-from penstock.openai._errors import Refused, told_of, unknown_model
+from penstock.openai._errors import Refused, error_response, unknown_model
 
 if TYPE_CHECKING:
     from penstock._core import Context
@@ -24,11 +24,11 @@ __all__ = ["routes"]
 
 Served = Embeddings | Completions | Chat
 CONCURRENCY = 1024
-"""Requests that are under way at once."""
+"""Limit of concurrent requests."""
 
 
 def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by: str = "penstock") -> Model[..., Any]:
-    """The routes of OpenAI's API for some models, to be served beside them.
+    """A model with the routes of OpenAI's API for other models, which the server needs too.
 
     They are `POST PREFIX/embeddings`, `/completions` and `/chat/completions`, those of which are served, and `GET
     PREFIX/models` and `/models/{model}`. Requests go through the queues and batches of their models, with those of all
@@ -82,7 +82,7 @@ class _Handler:
         self._started = int(time.time())
 
     async def answer(self, request: penstock.Request, ctx: Context) -> AsyncIterator[Any]:
-        """Answers one request, in pieces where it is asked for."""
+        """The response to a request, as a stream if the request wants one."""
         if request.route is None:
             raise InvalidInput(f"model {ctx.model_name!r} answers HTTP requests to OpenAI's paths only")
         try:
@@ -91,27 +91,27 @@ class _Handler:
                 yield penstock.Final(_json(given))
                 return
         except Exception as raised:
-            yield penstock.Final(_told(raised))
+            yield penstock.Final(_failed(raised))
             return
         async with aclosing(given):
-            async for piece in _sent(given):
-                yield piece
+            async for chunk in _sent(given):
+                yield chunk
 
     async def _given(self, request: penstock.Request, ctx: Context) -> Any:
         method, path = str(request.route).split(f" {self._prefix}/", 1)
         if method == "GET":
             return self._about(request.path_params.get("model"))
         named, body = self._by_path[path], Body(request.body)
-        asked = body.needed("model")
-        one = named.get(asked) if isinstance(asked, str) else None
-        if one is None:
-            raise self._missing(asked, path)
-        return await one.answer(body, ctx)
+        requested = body.needed("model")
+        served = named.get(requested) if isinstance(requested, str) else None
+        if served is None:
+            raise self._missing(requested, path)
+        return await served.answer(body, ctx)
 
-    def _missing(self, asked: object, path: str) -> Refused:
-        if asked in self._names:
-            return Refused(f"The model {asked!r} is not served by {self._prefix}/{path}", "model")
-        return unknown_model(asked)
+    def _missing(self, requested: object, path: str) -> Refused:
+        if requested in self._names:
+            return Refused(f"The model {requested!r} is not served by {self._prefix}/{path}", "model")
+        return unknown_model(requested)
 
     def _about(self, name: str | None) -> dict[str, Any]:
         if name is None:
@@ -125,7 +125,7 @@ class _Handler:
 
 
 async def _sent(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any]:
-    """Events as they are sent. An error before the first has a status of its own, a later one is an event."""
+    """Events in their wire form. An error before the first event determines the status; a later one is an event."""
     begun = False
     try:
         async for event in events:
@@ -137,7 +137,7 @@ async def _sent(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any]:
                 yield penstock.Response(body, headers=headers, content_type="text/event-stream")
             begun = True
     except Exception as raised:
-        yield _event(told_of(raised).body) if begun else penstock.Final(_told(raised))
+        yield _event(error_response(raised).body) if begun else penstock.Final(_failed(raised))
     else:
         yield b"data: [DONE]\n\n"
 
@@ -154,8 +154,8 @@ def _json(document: dict[str, Any]) -> penstock.Response:
     return penstock.Response(_text(document), content_type="application/json")
 
 
-def _told(raised: Exception) -> penstock.Response:
-    told = told_of(raised)
+def _failed(raised: Exception) -> penstock.Response:
+    error = error_response(raised)
     return penstock.Response(
-        _text(told.body), status=told.status, headers=told.headers, content_type="application/json"
+        _text(error.body), status=error.status, headers=error.headers, content_type="application/json"
     )

@@ -1,4 +1,4 @@
-"""Texts at which a completion ends, found in pieces as they come."""
+"""Stop texts of a completion, found across chunks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST = 16
 
 
 class Stops:
-    """Passes text on up to the first of some texts, and holds back what may be the beginning of one.
+    """Passes text up to the first stop text, and holds back a possible beginning of one.
 
     Example:
         >>> stops = Stops(["END"])
@@ -22,14 +22,14 @@ class Stops:
     def __init__(self, texts: list[str]) -> None:
         self._texts, self._held = texts, ""
         self.found = False
-        """Whether one of them came."""
+        """Whether a stop text was found."""
 
     @classmethod
     def of(cls, body: Body) -> list[str]:
         """The member `stop` of a request.
 
         Raises:
-            Refused: it is neither text nor a short list of texts.
+            Refused: neither text nor a short list of texts.
         """
         if isinstance(stop := body.get("stop", object, []), str):
             stop = [stop]
@@ -37,12 +37,12 @@ class Stops:
             raise Refused(f"'stop' must be a string or a list of {MOST} strings at most", "stop")
         return [one for one in stop if one]
 
-    def feed(self, piece: str) -> str:
-        """What of the text so far can be passed on now."""
+    def feed(self, chunk: str) -> str:
+        """Adds a chunk. Returns the text that can be passed on."""
         if not self._texts:
-            return piece
-        text = self._held + piece
-        # The one that is whole first counts, so that it makes no difference in which pieces the text comes.
+            return chunk
+        text = self._held + chunk
+        # The stop text that is complete first counts, so that the result does not depend on the chunks.
         ends = [(at + len(stop), at) for stop in self._texts if (at := text.find(stop)) >= 0]
         if ends:
             self.found, self._held = True, ""
@@ -52,13 +52,13 @@ class Stops:
         return text[: len(text) - keep]
 
     def rest(self) -> str:
-        """What was held back, at the end of the text."""
+        """The text that was held back, at the end of the text."""
         held, self._held = self._held, ""
         return held
 
 
 def _overlap(text: str, stop: str) -> int:
-    """How much of the text's end is a beginning of `stop`."""
+    """Length of the longest end of the text that is a beginning of `stop`."""
     for length in range(min(len(stop) - 1, len(text)), 0, -1):
         if text.endswith(stop[:length]):
             return length

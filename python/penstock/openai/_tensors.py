@@ -1,4 +1,4 @@
-"""Which of a model's tensors is the text, and which the vector; texts as arrays."""
+"""Choice of a model's text and vector tensors, and texts as arrays."""
 
 from __future__ import annotations
 
@@ -15,40 +15,40 @@ __all__ = ["TextInput", "as_model", "outputs_of", "pick"]
 
 
 def as_model(target: Any, what: str) -> Model[..., Any]:
-    """The model that is meant by a model, or a function or class whose annotations say enough."""
+    """A model, or the model of a function or class with sufficient annotations."""
     if isinstance(target, Model):
-        found = target
+        matching = target
     elif callable(target):
-        found = model(target)
+        matching = model(target)
     else:
         raise SignatureError(f"{what} takes a model or a function, not {target!r}")
-    if found.sequences is not None:
-        raise SignatureError(f"{what}: model {found.name!r} keeps sequences, which these routes cannot carry")
-    return found
+    if matching.sequences is not None:
+        raise SignatureError(f"{what}: model {matching.name!r} keeps sequences, which these routes cannot carry")
+    return matching
 
 
-def pick(tensors: Iterable[Tensor], asked: str | None, fits: Callable[[Tensor], bool], what: str) -> Tensor:
-    """The tensor of that name, or the only one that fits.
+def pick(tensors: Iterable[Tensor], name: str | None, fits: Callable[[Tensor], bool], what: str) -> Tensor:
+    """The tensor of a name, or the only one that fits.
 
     Raises:
         SignatureError: there is none, or several, or that one does not fit.
     """
     tensors = list(tensors)
-    found = [one for one in tensors if fits(one) and asked in (None, one.name)]
-    if len(found) == 1:
-        return found[0]
+    matching = [tensor for tensor in tensors if fits(tensor) and name in (None, tensor.name)]
+    if len(matching) == 1:
+        return matching[0]
     listed = ", ".join(map(repr, tensors)) or "none"
-    if asked is not None:
-        raise SignatureError(f"{what}: {asked!r} is none of them that will do: {listed}")
-    problem = "several will do, so name one" if found else "none will do"
+    if name is not None:
+        raise SignatureError(f"{what}: {name!r} does not fit, expected one of: {listed}")
+    problem = "several will do, so name one" if matching else "none will do"
     raise SignatureError(f"{what}: {problem}: {listed}")
 
 
 class TextInput:
-    """The input of a model that takes the text, one to a row."""
+    """The input of a model for texts, one in each row."""
 
-    def __init__(self, served: Model[..., Any], asked: str | None, what: str, *, documents: bool = False) -> None:
-        self.tensor = pick(served.inputs, asked, lambda one: _takes_one_text(one, documents), f"{what}: its input")
+    def __init__(self, served: Model[..., Any], name: str | None, what: str, *, documents: bool = False) -> None:
+        self.tensor = pick(served.inputs, name, lambda tensor: _takes_one_text(tensor, documents), f"{what}: its input")
         self.batched = served.batching is not None
         for other in served.inputs:
             if not other.optional and other.name != self.tensor.name:
@@ -56,18 +56,18 @@ class TextInput:
 
     @property
     def takes_several(self) -> bool:
-        """Whether one call takes several texts, without an axis for requests."""
+        """Whether one call takes several texts, without a batch axis."""
         return not self.batched and self.tensor.shape == (-1,)
 
     def arrays(self, texts: list[str]) -> dict[str, Any]:
-        """The texts of one call."""
-        found: np.ndarray[Any, Any] = np.empty(len(texts), object)
-        found[:] = texts
+        """The inputs of one call, for its texts."""
+        matching: np.ndarray[Any, Any] = np.empty(len(texts), object)
+        matching[:] = texts
         if self.batched:
-            found = found.reshape(len(texts), *([1] * len(self.tensor.shape)))
+            matching = matching.reshape(len(texts), *([1] * len(self.tensor.shape)))
         elif not self.takes_several:
-            found = found.reshape([1] * len(self.tensor.shape))
-        return {self.tensor.name: found}
+            matching = matching.reshape([1] * len(self.tensor.shape))
+        return {self.tensor.name: matching}
 
 
 def _takes_one_text(tensor: Tensor, documents: bool) -> bool:
@@ -76,5 +76,5 @@ def _takes_one_text(tensor: Tensor, documents: bool) -> bool:
 
 
 def outputs_of(served: Model[..., Any], given: Any) -> Mapping[str, Any]:
-    """What a call gave, by name also where there is one output only."""
+    """The outputs of a call by name, also for a single output."""
     return given if isinstance(given, dict) else {served.outputs[0].name: given}
