@@ -25,7 +25,7 @@ class Settings:
     api_key: str = ""
     """API key that clients send as `Authorization: Bearer KEY`; empty for none."""
     isolation: str = "process"
-    """Where the app runs: in worker processes (`process`) or in the server's process (`server`)."""
+    """Place of the app: worker processes (`process`) or the server's process (`server`)."""
     timeout: float = 0.0
     """Time limit of a call of `infer`, in seconds; 0 for none. Default: `inference_time` of `inferless.yaml`."""
     container_concurrency: int = 1
@@ -37,11 +37,11 @@ class Settings:
     max_queue: int = 4096
     """Most requests in the queue."""
     strict: bool = False
-    """Whether to reject integers out of their declared datatype's range; otherwise a warning is logged once."""
+    """Rejects integers out of their declared datatype's range; otherwise a warning is logged once."""
     numpy_inputs: bool = False
-    """Whether `infer` gets numpy scalars and arrays instead of Python values."""
+    """Passes numpy scalars and arrays to `infer` instead of Python values."""
     reload: bool = False
-    """Whether to reload the app, between two requests, when one of its files has changed."""
+    """Reloads the app, between two requests, when one of its files has changed."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment variables of the app's processes."""
     gpus: str = ""

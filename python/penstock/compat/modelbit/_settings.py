@@ -17,7 +17,7 @@ class Settings:
     """Options of the integration."""
 
     isolation: str = "process"
-    """Where functions run: in worker processes (`process`) or in threads of the server's process (`server`)."""
+    """Place of the functions: worker processes (`process`) or threads of the server's process (`server`)."""
     workers: int = 1
     """Processes or threads per version, each of which computes one request at a time."""
     timeout: float = 300.0
@@ -31,7 +31,7 @@ class Settings:
     keys: tuple[str, ...] = ()
     """API keys, separated by commas; empty disables the check. Default: MB_API_KEYS."""
     require_key: bool = True
-    """Whether a request without a key is rejected. A key that is sent is always checked."""
+    """Rejects requests without a key. A key that is sent is always checked."""
     webhooks: tuple[str, ...] = ()
     """Hosts that responses may be posted to; `*` for all hosts with https. Empty disables webhooks."""
     links: str = ""
@@ -47,7 +47,7 @@ class Settings:
     secrets: str = ""
     """YAML or JSON file of secrets by name; empty for `secrets.yaml` of the repository, if present."""
     tracebacks: bool = False
-    """Whether clients see tracebacks."""
+    """Sends tracebacks to clients."""
     nan: str = "null"
     """Treatment of NaN and infinities in results: `null` or `error`."""
     extra: str = "drop"
@@ -55,7 +55,10 @@ class Settings:
 
     @property
     def has_timeout(self) -> bool:
-        """Whether the time limit was set. A call in process is then made through an event loop, which enforces it."""
+        """True if the option `timeout` differs from its default.
+
+        Calls in process then use an event loop, which enforces the limit.
+        """
         return self.timeout != type(self).timeout
 
     @classmethod

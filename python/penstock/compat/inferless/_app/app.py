@@ -51,7 +51,7 @@ class App:
 
     @property
     def is_async(self) -> bool:
-        """Whether `infer` is a coroutine function."""
+        """True if `infer` is a coroutine function."""
         return inspect.iscoroutinefunction(self.infer_function)
 
     def start(self) -> None:

@@ -66,7 +66,7 @@ class IsolatedAppModules:
         if name != "app":
             return self._isolated.find(name)
         with _IMPORTING:
-            # The process's variables are shared: those that the app sets are recorded and removed.
+            # Environment variables are shared by all apps: the ones set by this app are recorded and removed.
             before = _pop_config_variables()
             os.environ.update(before)
             try:

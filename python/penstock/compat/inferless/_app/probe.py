@@ -22,7 +22,7 @@ __all__ = ["Probe", "probe", "probe_in_process"]
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from penstock.compat.inferless._app.probe import main; main()"
 _MARK = "inferless-probe: "
-"""Marks the line of the result among those that the app prints."""
+"""Prefix of the report's line, among the app's own output."""
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ class AppHandler:
         return app.compute(lambda: app.code.resolve(app.code.infer(app.wrap(inputs))))
 
     def reject(self, request: Request) -> Response | None:
-        """Returns the response to a request that does not reach the app; None for one that does.
+        """Returns the response to a rejected request, or to a load or unload; None for a request to the app.
 
         Reloads the app before if its files or its state file have changed.
         """
@@ -62,13 +62,13 @@ class AppHandler:
             return _error_response(503, f"model '{self.settings.name}' is unloaded")
         return None
 
-    def respond(self, request: Request, answer: Callable[[Request], Response]) -> Response:
+    def respond(self, request: Request, compute: Callable[[Request], Response]) -> Response:
         """Responds to one request; exceptions of the app become `HandlerError`."""
         rejected = self.reject(request)
         if rejected is not None:
             return rejected
         try:
-            return answer(request)
+            return compute(request)
         except PenstockError:
             raise
         except Exception as error:

@@ -1,4 +1,4 @@
-"""State file: tells the processes of an app, and the server, that it was reloaded or unloaded."""
+"""State file: shares reloads and unloads of an app between its processes and the server."""
 
 from __future__ import annotations
 

@@ -53,12 +53,12 @@ class StreamOutputHandler:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the app has ended the stream."""
+        """True if the app has ended the stream."""
         return self._finished
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether the client disconnected."""
+        """True if the client disconnected."""
         return self._abandoned.is_set()
 
     def receive(self, timeout: float | None) -> Any:

@@ -35,7 +35,7 @@ class Tensor:
 
     @property
     def is_scalar(self) -> bool:
-        """Whether `infer` gets one value instead of a list."""
+        """True if `infer` gets one value instead of a list."""
         return self.shape == (1,)
 
 
@@ -53,7 +53,7 @@ class Schema:
     batch_window: float = 500.0
     """Longest wait of a batch's first request, in milliseconds."""
     streaming: bool = False
-    """Whether `infer` streams its response."""
+    """True if `infer` streams its response."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     def tensor(self, name: str) -> Tensor | None:

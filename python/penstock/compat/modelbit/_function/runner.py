@@ -41,7 +41,7 @@ class FunctionRequest:
     options: Mapping[str, Any]
     """Options of the gateway: `single`, `log`, and `part` of `parts`."""
     per_row_errors: bool
-    """Whether a row may fail without failing the request."""
+    """True if a row may fail without failing the request."""
 
 
 class Runner:
@@ -62,7 +62,7 @@ class Runner:
 
     @property
     def is_async(self) -> bool:
-        """Whether `respond_async` may be called."""
+        """True if `respond_async` may be called."""
         return self.is_coroutine
 
     def respond(self, bodies: Sequence[bytes], options: Sequence[Mapping[str, Any]]) -> list[FunctionResponse]:

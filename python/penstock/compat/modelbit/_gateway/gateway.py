@@ -52,7 +52,7 @@ class _Call:
 
     @property
     def single(self) -> bool:
-        """Whether `data` is one argument, whatever its form."""
+        """True if `data` is one argument, whatever its form."""
         return is_single(self.headers)
 
 

@@ -41,7 +41,7 @@ class ParsedRequest:
     alias: str | None
     """The version as named in the path, unless it is a number."""
     single: bool
-    """Whether `data` is one argument, whatever its form."""
+    """True if `data` is one argument, whatever its form."""
 
     @classmethod
     def parse(cls, request: Request, table: DeploymentTable, keys: ApiKeys) -> ParsedRequest:

@@ -21,10 +21,10 @@ class RequestOptions:
     timeout: float
     """Seconds."""
     links: bool = False
-    """Whether the response is a URL of the result."""
+    """True if the response is a URL of the result."""
     webhook: str | None = None
     ignores_timeout: bool = False
-    """Whether a webhook that exceeds its time limit counts as delivered."""
+    """True if a webhook that exceeds its time limit counts as delivered."""
 
 
 def parse_options(body: bytes, settings: Settings) -> RequestOptions:

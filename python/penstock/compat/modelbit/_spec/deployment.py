@@ -42,7 +42,7 @@ class Deployment:
     nan: str = "null"
     """Treatment of NaN and infinities in results: `null` or `error`."""
     tracebacks: bool = False
-    """Whether clients see the traceback of an exception."""
+    """Sends the traceback of an exception to the client."""
     secrets: str = ""
     """File of the secrets; empty for none."""
     images: str = ""
@@ -50,21 +50,21 @@ class Deployment:
     token: str = ""
     """Secret that the gateway sends to its workers, so that V2 requests cannot bypass it."""
     in_process: bool = False
-    """Whether the function runs in the server's process."""
+    """True if the function runs in the server's process."""
     batched: bool = False
-    """Whether waiting requests share a call."""
+    """True if waiting requests share a call."""
     is_async: bool = False
-    """Whether source.py defines the function with `async def`."""
+    """True if source.py defines the function with `async def`."""
     workers: int = 1
     """Number of processes or threads."""
     split_rows: int = 0
     """Least rows per worker of a split batch; 0 to leave batches whole."""
     direct: bool = False
-    """Whether worker processes respond to ordinary requests themselves, without the gateway."""
+    """True if worker processes respond to ordinary requests themselves, without the gateway."""
     key_digests: tuple[str, ...] = ()
     """Digests of the API keys, for direct workers."""
     require_key: bool = True
-    """Whether a request without a key is rejected."""
+    """Rejects requests without a key."""
 
     @property
     def model(self) -> str:
@@ -73,7 +73,7 @@ class Deployment:
 
     @property
     def serves_in_process(self) -> bool:
-        """Whether requests are computed where they arrive. Batched requests go through their model's queue instead."""
+        """True if requests are computed where they arrive. Batched requests go through their model's queue instead."""
         return self.in_process and not self.batched
 
     @cached_property

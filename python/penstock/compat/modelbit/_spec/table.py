@@ -103,7 +103,7 @@ class DeploymentTable:
         """Returns a version by its number, alias or `latest`.
 
         Raises:
-            RequestError: it does not exist (404); the message lists those that do.
+            RequestError: it does not exist (404); the message lists the existing ones.
         """
         versions = self._versions.get((name, branch))
         if not versions:
