@@ -1,4 +1,4 @@
-"""Run by the interpreter that has the real inferless package: calls an app, and prints what it is told, in JSON."""
+"""Calls of the real inferless package; prints the results as JSON. Runs in that package's Python."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def call() -> Any:
 
 
 def call_async() -> Any:
-    told: list[Any] = []
+    received: list[Any] = []
     inferless.call_async(
-        URL, KEY, data={"prompt": "hi"}, callback=lambda error, answer: told.append([str(error), answer])
+        URL, KEY, data={"prompt": "hi"}, callback=lambda error, answer: received.append([str(error), answer])
     ).join()
-    return told
+    return received
 
 
 def fails() -> Any:
-    told: list[Any] = []
-    inferless.call(URL, KEY, data={"other": "hi"}, callback=lambda error, answer: told.append([str(error), answer]))
-    return told
+    received: list[Any] = []
+    inferless.call(URL, KEY, data={"other": "hi"}, callback=lambda error, answer: received.append([str(error), answer]))
+    return received
 
 
 def batch() -> Any:

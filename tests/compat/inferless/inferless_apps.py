@@ -1,4 +1,4 @@
-"""Apps that are written into a folder and served, with or without a socket."""
+"""Apps for tests: written into a folder and served, with or without a socket."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ANY = 'INPUT_SCHEMA = {"x": {"datatype": "STRING", "shape": [1], "required": Fal
 
 
 def app_class(body: str, name: str = "InferlessPythonModel") -> str:
-    """An `app.py` with that class."""
+    """Returns an `app.py` with a class."""
     return f"import os, sys, time\n\nclass {name}:\n{textwrap.indent(textwrap.dedent(body), '    ')}"
 
 
-def written(folder: Path, app: str, schema: str | None = ANY, **files: str) -> Path:
-    """A folder with that app. Files are given by name, with two underscores for the dot."""
+def write_app(folder: Path, app: str, schema: str | None = ANY, **files: str) -> Path:
+    """Writes an app's folder. Further files are keyword arguments, with two underscores for the dot."""
     home = folder / NAME
     home.mkdir(parents=True, exist_ok=True)
     (home / "app.py").write_text(textwrap.dedent(app))
@@ -35,13 +35,13 @@ def written(folder: Path, app: str, schema: str | None = ANY, **files: str) -> P
 
 
 def tensor(name: str, datatype: str, data: Any, shape: list[int] | None = None) -> dict[str, Any]:
-    """A tensor as a request has it."""
+    """Returns a tensor of a request."""
     data = data if isinstance(data, list) else [data]
     return {"name": name, "shape": [len(data)] if shape is None else shape, "datatype": datatype, "data": data}
 
 
-class Caller:
-    """Calls an app that is served without a socket."""
+class AppClient:
+    """Client of an app served without a socket."""
 
     def __init__(self, client: Client, name: str) -> None:
         self.client, self.name = client, name
@@ -56,34 +56,34 @@ class Caller:
         return self.post("infer", {"inputs": list(tensors), **more})
 
     def outputs(self, *tensors: dict[str, Any], **more: Any) -> dict[str, Any]:
-        """The outputs that tensors are answered with, by name: datatype, shape and data."""
+        """Returns the outputs for tensors, by name: datatype, shape and data."""
         answer = self.infer(*tensors, **more)
         assert answer.status == 200, answer.body
         return {one["name"]: (one["datatype"], one["shape"], one["data"]) for one in answer.json()["outputs"]}
 
-    def refusal(self, *tensors: dict[str, Any], **more: Any) -> tuple[int, str]:
-        """The status and the message that tensors are refused with."""
+    def error_of(self, *tensors: dict[str, Any], **more: Any) -> tuple[int, str]:
+        """Returns the status and message of the error for tensors."""
         answer = self.infer(*tensors, **more)
         assert answer.status >= 400, answer.body
         return answer.status, answer.json()["error"]
 
     def data(self, *tensors: dict[str, Any]) -> Any:
-        """The elements of the only output."""
+        """Returns the elements of the only output."""
         (found,) = self.outputs(*tensors).values()
         return found[2]
 
 
 @contextmanager
-def served(home: Path, **options: Any) -> Iterator[Caller]:
-    """An app, served without a socket."""
+def served(home: Path, **options: Any) -> Iterator[AppClient]:
+    """Serves an app without a socket."""
     models = inferless.load(home, options)
     with Client(*models) as client:
-        yield Caller(client, models[0].name)
+        yield AppClient(client, models[0].name)
 
 
 @contextmanager
 def live(home: Path, **options: Any) -> Iterator[str]:
-    """An app, served at an address: the URL up to the model's name."""
+    """Serves an app over HTTP; yields the URL up to the model's name."""
     models = inferless.load(home, options)
     with Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield f"{server.http_url}/v2/models/{models[0].name}"

@@ -1,11 +1,11 @@
-"""Apps that start, in all the ways in which they are written: I-01, I-02, I-17, I-32 and what they load."""
+"""Forms of apps and their loading: I-01, I-02, I-17, I-32."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from inferless_apps import ANY, app_class, live, served, tensor, written
+from inferless_apps import ANY, app_class, live, served, tensor, write_app
 
 from penstock import LoadError, StartupError
 from penstock.compat import inferless
@@ -14,8 +14,8 @@ from waiting import until
 ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
 
 
-def test_i01_a_folder_of_two_files_is_found_and_served(tmp_path: Path) -> None:
-    home = written(tmp_path, ECHO)
+def test_i01_a_folder_of_two_files_is_detected_and_served(tmp_path: Path) -> None:
+    home = write_app(tmp_path, ECHO)
     finding = inferless.detect(home)
     assert finding is not None
     assert (finding.integration, finding.confidence) == ("inferless", 95)
@@ -28,21 +28,21 @@ def test_i01_over_a_socket(tmp_path: Path) -> None:
     import json
     from urllib.request import Request, urlopen
 
-    with live(written(tmp_path, ECHO)) as url:
+    with live(write_app(tmp_path, ECHO)) as url:
         body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
         with urlopen(Request(f"{url}/infer", body)) as answer:
             assert json.load(answer)["outputs"][0]["data"] == ["hi"]
 
 
 @pytest.mark.parametrize("name", ["main.py", "app.py"])
-def test_other_files_are_not_taken_for_apps(tmp_path: Path, name: str) -> None:
+def test_other_files_are_not_detected(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("from penstock import model\n\n@model\ndef double(x: int) -> int: return 2 * x\n")
     assert inferless.detect(tmp_path / name) is None
     assert inferless.detect(tmp_path) is None
 
 
-def test_detect_runs_nothing(tmp_path: Path) -> None:
-    home = written(tmp_path, "raise SystemExit('run')\nclass InferlessPythonModel: pass\n")
+def test_detect_runs_no_code(tmp_path: Path) -> None:
+    home = write_app(tmp_path, "raise SystemExit('run')\nclass InferlessPythonModel: pass\n")
     assert inferless.detect(home) is not None
 
 
@@ -70,23 +70,23 @@ def test_i02_methods_of_all_forms(tmp_path: Path, form: str) -> None:
     initialize, infer, finalize = FORMS[form]
     body = f"{initialize}: log('begin')\n{infer}: return {{'y': inputs['x']}}\n{finalize}: log('end')"
     app = app_class(body).replace("\n\nclass", f"\n{LOG}\nclass")
-    with served(written(tmp_path, app), env={"LOG": str(log)}) as caller:
+    with served(write_app(tmp_path, app), env={"LOG": str(log)}) as api:
         assert log.read_text() == "begin "
-        assert caller.data(tensor("x", "BYTES", "hi")) == ["hi"]
+        assert api.data(tensor("x", "BYTES", "hi")) == ["hi"]
     until(lambda: log.read_text() == "begin end ", "finalize")
 
 
 def test_i02_no_initialize_no_finalize(tmp_path: Path) -> None:
-    with served(written(tmp_path, ECHO)) as app:
+    with served(write_app(tmp_path, ECHO)) as app:
         assert app.data(tensor("x", "BYTES", "hi")) == ["hi"]
 
 
-def test_i02_a_finalize_that_fails_does_not_fail_the_stop(tmp_path: Path) -> None:
-    with served(written(tmp_path, ECHO + "\n    def finalize(self): raise ValueError('no')\n")) as app:
+def test_i02_an_exception_in_finalize_does_not_fail_the_stop(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, ECHO + "\n    def finalize(self): raise ValueError('no')\n")) as app:
         assert app.data() == ["nothing"]
 
 
-def test_i02_a_class_of_another_name_by_its_marks(tmp_path: Path) -> None:
+def test_i02_a_marked_class_of_another_name(tmp_path: Path) -> None:
     app = """
     import inferless
 
@@ -101,14 +101,14 @@ def test_i02_a_class_of_another_name_by_its_marks(tmp_path: Path) -> None:
         def compute(self, inputs):
             return {"y": self.word}
     """
-    home = written(tmp_path, app)
+    home = write_app(tmp_path, app)
     assert inferless.detect(home) is not None
-    with served(home) as caller:
-        assert caller.data() == ["loaded"]
+    with served(home) as api:
+        assert api.data() == ["loaded"]
 
 
 def test_i02_the_single_class_that_has_infer(tmp_path: Path) -> None:
-    with served(written(tmp_path, ECHO.replace("InferlessPythonModel", "Mine"))) as app:
+    with served(write_app(tmp_path, ECHO.replace("InferlessPythonModel", "Mine"))) as app:
         assert app.data() == ["nothing"]
 
 
@@ -120,36 +120,36 @@ def test_i02_the_single_class_that_has_infer(tmp_path: Path) -> None:
         ("class InferlessPythonModel:\n    pass\n", "the class InferlessPythonModel has no method infer"),
     ],
 )
-def test_an_app_without_its_class_says_so(tmp_path: Path, app: str, problem: str) -> None:
+def test_an_app_without_its_class_is_described(tmp_path: Path, app: str, problem: str) -> None:
     with pytest.raises(StartupError, match=problem):
-        inferless.load(written(tmp_path, app), {})
+        inferless.load(write_app(tmp_path, app), {})
 
 
-def test_an_app_that_cannot_be_imported_says_why(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_an_import_error_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LoadError, match=r"cannot import the app in .*: NameError: name 'undefined_thing'"):
-        inferless.load(written(tmp_path, "undefined_thing\nclass InferlessPythonModel: ...\n"), {})
+        inferless.load(write_app(tmp_path, "undefined_thing\nclass InferlessPythonModel: ...\n"), {})
     assert 'app.py", line 1' in capfd.readouterr().err
 
 
-def test_an_app_that_declares_nothing_says_what_it_may_declare(tmp_path: Path) -> None:
+def test_an_app_without_declarations_is_described(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=r"it has neither input_schema\.py with INPUT_SCHEMA, nor a class with"):
-        inferless.load(written(tmp_path, ECHO, None), {})
+        inferless.load(write_app(tmp_path, ECHO, None), {})
 
 
 def test_i17_async_infer(tmp_path: Path) -> None:
     app = app_class(
         "async def infer(self, inputs):\n    import asyncio\n    await asyncio.sleep(0)\n    return {'y': 1}"
     )
-    with served(written(tmp_path, app)) as caller:
-        assert caller.data() == [1]
+    with served(write_app(tmp_path, app)) as api:
+        assert api.data() == [1]
 
 
-def test_g01_apps_whose_modules_have_the_same_names(tmp_path: Path) -> None:
+def test_g01_modules_of_equal_names_in_two_apps(tmp_path: Path) -> None:
     from penstock.testing import Client
 
     models = []
     for name in ("one", "two"):
-        home = written(
+        home = write_app(
             tmp_path / name,
             "import helper, os\n" + app_class("def infer(self, inputs): return {'y': helper.NAME, 'at': os.getcwd()}"),
         )
@@ -162,40 +162,40 @@ def test_g01_apps_whose_modules_have_the_same_names(tmp_path: Path) -> None:
             assert outputs[1]["data"] == [str(tmp_path / name / "shop")]
 
 
-def test_modules_beside_the_app_are_imported_and_its_folder_is_where_it_runs(tmp_path: Path) -> None:
+def test_modules_and_working_directory_are_the_apps(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs):\n    from words import WORD\n    return {'y': WORD, 'file': open('data.txt').read()}"
     )
-    home = written(tmp_path, app, words__py="WORD = 'hello'\n", data__txt="some data")
-    with served(home) as caller:
-        assert {name: one[2] for name, one in caller.outputs().items()} == {"y": ["hello"], "file": ["some data"]}
+    home = write_app(tmp_path, app, words__py="WORD = 'hello'\n", data__txt="some data")
+    with served(home) as api:
+        assert {name: one[2] for name, one in api.outputs().items()} == {"y": ["hello"], "file": ["some data"]}
 
 
-def test_i32_it_is_loaded_anew_when_a_file_changes(tmp_path: Path) -> None:
-    home = written(tmp_path, app_class("def infer(self, inputs): return {'y': 'old'}"))
-    with served(home, reload="true") as caller:
-        assert caller.data() == ["old"]
+def test_i32_a_changed_file_reloads_the_app(tmp_path: Path) -> None:
+    home = write_app(tmp_path, app_class("def infer(self, inputs): return {'y': 'old'}"))
+    with served(home, reload="true") as api:
+        assert api.data() == ["old"]
         (home / "app.py").write_text(app_class("def infer(self, inputs): return {'y': 'new one'}"))
-        until(lambda: caller.data() == ["new one"], "the new app")
+        until(lambda: api.data() == ["new one"], "the new app")
         # One that cannot be loaded leaves what there was.
         (home / "app.py").write_text("broken =\n")
         import time
 
         time.sleep(0.4)
-        assert caller.data() == ["new one"]
+        assert api.data() == ["new one"]
 
 
-def test_an_unknown_option_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_option_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="unknown option 'colour', expected one of name, api_key, isolation"):
-        inferless.load(written(tmp_path, ECHO), {"colour": "red"})
+        inferless.load(write_app(tmp_path, ECHO), {"colour": "red"})
     with pytest.raises(StartupError, match="option workers: got 'many', expected an integer"):
-        inferless.load(written(tmp_path, ECHO), {"workers": "many"})
+        inferless.load(write_app(tmp_path, ECHO), {"workers": "many"})
 
 
 def test_several_workers_serve_one_app(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {'y': os.getpid()}")
-    with served(written(tmp_path, app, ANY), workers=2) as caller:
+    with served(write_app(tmp_path, app, ANY), workers=2) as api:
         from waiting import at_once
 
-        found = {one.result()[0] for one in at_once([caller.data] * 20)}
+        found = {one.result()[0] for one in at_once([api.data] * 20)}
         assert 1 <= len(found) <= 2

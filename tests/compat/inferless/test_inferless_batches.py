@@ -1,4 +1,4 @@
-"""Several requests in one call: I-18, I-19, I-25."""
+"""Batches and concurrent requests: I-18, I-19, I-25."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inferless_apps import app_class, served, tensor, written
+from inferless_apps import app_class, served, tensor, write_app
 
 from waiting import at_once
 
@@ -27,46 +27,46 @@ def sent(text: str, *shape: int) -> dict[str, Any]:
     return tensor("x", "BYTES", [text], list(shape) or [1])
 
 
-def test_i18_requests_at_once_share_a_call_and_get_their_own_answers(tmp_path: Path) -> None:
-    with served(written(tmp_path, MANY, SCHEMA)) as caller:
-        found = [one.result() for one in at_once([lambda t=text: caller.outputs(sent(t)) for text in "abcd"])]
+def test_i18_concurrent_requests_share_a_call(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, MANY, SCHEMA)) as api:
+        found = [one.result() for one in at_once([lambda t=text: api.outputs(sent(t)) for text in "abcd"])]
     assert [one["y"][2] for one in found] == [["A"], ["B"], ["C"], ["D"]]
     assert [one["count"][2] for one in found] == [[4]] * 4
 
 
-def test_i18_a_window_that_ends_computes_those_that_there_are(tmp_path: Path) -> None:
-    with served(written(tmp_path, MANY, SCHEMA)) as caller:
+def test_i18_an_expired_window_computes_the_waiting_requests(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, MANY, SCHEMA)) as api:
         begun = time.monotonic()
-        assert caller.outputs(sent("a"))["count"][2] == [1]
+        assert api.outputs(sent("a"))["count"][2] == [1]
         took = time.monotonic() - begun
     # The window is 0.6 s; a busy machine adds some.
     assert 0.48 <= took < 3
 
 
 @pytest.mark.parametrize("shape", [(1,), (1, 1)])
-def test_i19_with_and_without_the_axis_of_rows(tmp_path: Path, shape: tuple[int, ...]) -> None:
-    with served(written(tmp_path, MANY, SCHEMA.replace("600", "1"))) as caller:
-        assert caller.outputs(sent("a", *shape))["y"] == ("BYTES", list(shape), ["A"])
+def test_i19_with_and_without_a_row_axis(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    with served(write_app(tmp_path, MANY, SCHEMA.replace("600", "1"))) as api:
+        assert api.outputs(sent("a", *shape))["y"] == ("BYTES", list(shape), ["A"])
 
 
 def test_i19_a_schema_that_has_the_axis_itself(tmp_path: Path) -> None:
     schema = SCHEMA.replace("[1]", "[1, 1]").replace("600", "1")
-    with served(written(tmp_path, MANY, schema)) as caller:
-        assert caller.outputs(sent("a", 1, 1))["y"][2] == ["A"]
+    with served(write_app(tmp_path, MANY, schema)) as api:
+        assert api.outputs(sent("a", 1, 1))["y"][2] == ["A"]
 
 
 def test_i19_a_request_of_several_rows_is_several_dicts(tmp_path: Path) -> None:
-    with served(written(tmp_path, MANY, SCHEMA.replace("600", "1"))) as caller:
-        found = caller.outputs(tensor("x", "BYTES", ["a", "b", "c"], [3, 1]))
+    with served(write_app(tmp_path, MANY, SCHEMA.replace("600", "1"))) as api:
+        found = api.outputs(tensor("x", "BYTES", ["a", "b", "c"], [3, 1]))
     assert found == {"y": ("BYTES", [3, 1], ["A", "B", "C"]), "count": ("INT64", [3, 1], [3, 3, 3])}
 
 
-def test_i19_answers_may_have_other_keys(tmp_path: Path) -> None:
+def test_i19_results_may_have_different_keys(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs): return [{'error': 'bad'} if one['x'] == 'b' else {'y': 1} for one in inputs]"
     )
-    with served(written(tmp_path, app, SCHEMA)) as caller:
-        found = [one.result() for one in at_once([lambda t=text: caller.outputs(sent(t)) for text in "abcd"])]
+    with served(write_app(tmp_path, app, SCHEMA)) as api:
+        found = [one.result() for one in at_once([lambda t=text: api.outputs(sent(t)) for text in "abcd"])]
     assert [list(one) for one in found] == [["y"], ["error"], ["y"], ["y"]]
 
 
@@ -78,22 +78,22 @@ def test_i19_answers_may_have_other_keys(tmp_path: Path) -> None:
         ("[3]", "infer returned a int, expected a dict of outputs by name"),
     ],
 )
-def test_i19_another_number_of_answers_fails_all(tmp_path: Path, answer: str, problem: str) -> None:
+def test_i19_a_wrong_number_of_results_fails_all(tmp_path: Path, answer: str, problem: str) -> None:
     with served(
-        written(tmp_path, app_class(f"def infer(self, inputs): return {answer}"), SCHEMA.replace("600", "1"))
-    ) as caller:
-        assert caller.refusal(sent("a")) == (500, problem)
+        write_app(tmp_path, app_class(f"def infer(self, inputs): return {answer}"), SCHEMA.replace("600", "1"))
+    ) as api:
+        assert api.error_of(sent("a")) == (500, problem)
 
 
-def test_i19_an_exception_fails_all_and_a_wrong_request_only_itself(tmp_path: Path) -> None:
+def test_i19_an_exception_fails_all_and_an_invalid_request_only_itself(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs):\n    if any(one['x'] == 'b' for one in inputs): raise ValueError('dark')\n"
         "    return [{'y': len(inputs)} for _ in inputs]"
     )
-    with served(written(tmp_path, app, SCHEMA)) as caller:
-        found = [one.result() for one in at_once([lambda t=text: caller.refusal(sent(t)) for text in "abab"])]
+    with served(write_app(tmp_path, app, SCHEMA)) as api:
+        found = [one.result() for one in at_once([lambda t=text: api.error_of(sent(t)) for text in "abab"])]
         assert found == [(500, "infer failed: ValueError: dark")] * 4
-        calls = [lambda: caller.infer(sent("a")), lambda: caller.infer(tensor("z", "BYTES", "a"))] * 2
+        calls = [lambda: api.infer(sent("a")), lambda: api.infer(tensor("z", "BYTES", "a"))] * 2
         statuses = sorted(one.result().status for one in at_once(calls))
         assert statuses == [200, 200, 400, 400]
 
@@ -128,17 +128,17 @@ ASYNC = SHARED.format(word="infer(self, inputs)", wait="import asyncio; await as
     ],
     ids=["plain", "plain queues", "on threads", "async", "async at once"],
 )
-def test_i25_how_many_compute_at_once(tmp_path: Path, body: str, options: dict[str, Any], most: int) -> None:
-    with served(written(tmp_path, app_class(body)), **options) as caller:
-        found = [one.result()[0] for one in at_once([caller.data] * 9)]
+def test_i25_concurrency(tmp_path: Path, body: str, options: dict[str, Any], most: int) -> None:
+    with served(write_app(tmp_path, app_class(body)), **options) as api:
+        found = [one.result()[0] for one in at_once([api.data] * 9)]
     # The first goes alone, where the others come a moment later.
     assert max(found) == most
 
 
-def test_i25_one_that_fails_among_several_fails_alone(tmp_path: Path) -> None:
+def test_i25_a_failing_request_fails_alone(tmp_path: Path) -> None:
     app = app_class(
         "async def infer(self, inputs):\n    if inputs.get('x'): raise ValueError('dark')\n    return {'y': 1}"
     )
-    with served(written(tmp_path, app), container_concurrency=4) as caller:
-        calls = [caller.infer, lambda: caller.infer(tensor("x", "BYTES", "a"))] * 3
+    with served(write_app(tmp_path, app), container_concurrency=4) as api:
+        calls = [api.infer, lambda: api.infer(tensor("x", "BYTES", "a"))] * 3
         assert sorted(one.result().status for one in at_once(calls)) == [200] * 3 + [500] * 3

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inferless_apps import Caller, app_class, served, tensor, written
+from inferless_apps import AppClient, app_class, served, tensor, write_app
 
 from penstock import StartupError
 from penstock.compat import inferless
@@ -46,21 +46,21 @@ class InferlessPythonModel:
 """
 
 
-def asked(caller: Caller, *tensors: dict[str, Any]) -> Any:
-    return caller.outputs(*tensors)
+def asked(api: AppClient, *tensors: dict[str, Any]) -> Any:
+    return api.outputs(*tensors)
 
 
-def test_i12_classes_with_our_stand_in(tmp_path: Path) -> None:
-    with served(written(tmp_path, PYDANTIC, None)) as caller:
-        found = asked(caller, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
+def test_i12_classes_with_our_package(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, PYDANTIC, None)) as api:
+        found = asked(api, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
         assert found == {"text": ("BYTES", [1], ["ab|3|0.5|None|[]"]), "scores": ("FP64", [1], [0.5])}
         found = asked(
-            caller, tensor("scale", "FP64", 2.0), tensor("parts", "BYTES", ["a", "b"]), tensor("flag", "INT32", 1)
+            api, tensor("scale", "FP64", 2.0), tensor("parts", "BYTES", ["a", "b"]), tensor("flag", "INT32", 1)
         )
         assert found["text"][2] == ["ab|2|2.0|True|['a', 'b']"]
-        assert caller.refusal() == (400, "input 'scale' is missing, expected FP64 of shape [1]")
-        told = caller.client.get("/v2/models/shop").json()
-    assert told["inputs"] == [
+        assert api.error_of() == (400, "input 'scale' is missing, expected FP64 of shape [1]")
+        received = api.client.get("/v2/models/shop").json()
+    assert received["inputs"] == [
         {"name": "word", "datatype": "BYTES", "shape": [1], "optional": True},
         {"name": "times", "datatype": "INT32", "shape": [1], "optional": True},
         {"name": "scale", "datatype": "FP64", "shape": [1]},
@@ -86,32 +86,32 @@ def test_i12_classes_with_the_real_package(tmp_path: Path, real: Path) -> None:
     app = f"import sys\nsys.path.append({str(packages)!r})\n" + PYDANTIC.replace(
         'told.text = f"', 'told.text = f"{inferless.__file__}|'
     )
-    with served(written(tmp_path, app, None)) as caller:
-        found = asked(caller, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
+    with served(write_app(tmp_path, app, None)) as api:
+        found = asked(api, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
         assert found["text"][2] == [f"{packages}/inferless/__init__.py|ab|3|0.5|None|[]"]
 
 
-def test_i12_a_folder_of_that_name_is_not_taken_for_the_package(tmp_path: Path) -> None:
-    home = written(tmp_path, PYDANTIC, None)
+def test_i12_a_folder_of_that_name_is_not_the_package(tmp_path: Path) -> None:
+    home = write_app(tmp_path, PYDANTIC, None)
     (home / "inferless").mkdir()
-    with served(home) as caller:
-        assert caller.outputs(tensor("scale", "FP32", 0.5))["text"][2] == ["ab|2|0.5|None|[]"]
+    with served(home) as api:
+        assert api.outputs(tensor("scale", "FP32", 0.5))["text"][2] == ["ab|2|0.5|None|[]"]
 
 
-def test_i12_our_decorators_say_what_the_real_ones_say(tmp_path: Path, real: Path) -> None:
+def test_i12_our_decorators_equal_the_real_ones(tmp_path: Path, real: Path) -> None:
     (tmp_path / "app.py").write_text(PYDANTIC)
     tell = "import json, app; print(json.dumps([app.Ask._json_schema, app.Told._json_schema]))"
     known = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
 
-    def told(*command: str, **more: str) -> Any:
+    def received(*command: str, **more: str) -> Any:
         done = subprocess.run(
             [*command, "-c", tell], cwd=tmp_path, env={**known, **more}, capture_output=True, text=True, check=True
         )
         return json.loads(done.stdout)
 
-    theirs = told(str(real), "-W", "ignore")
+    theirs = received(str(real), "-W", "ignore")
     path = os.pathsep.join(one for one in sys.path if one)
-    ours = told(sys.executable, "-m", "penstock", "shim", "inferless", "--", sys.executable, PYTHONPATH=path)
+    ours = received(sys.executable, "-m", "penstock", "shim", "inferless", "--", sys.executable, PYTHONPATH=path)
     for one in (theirs, ours):
         # A field with a default is optional here.
         for field in (one[0]["word"], one[0]["parts"], one[1]["text"], one[1]["scores"]):
@@ -140,37 +140,37 @@ class InferlessPythonModel:
 """
 
 
-def test_i13_lists_that_may_be_absent_and_new_spellings(tmp_path: Path) -> None:
-    with served(written(tmp_path, NEW, None)) as caller:
-        assert caller.data() == ["None|[1]|None"]
-        found = caller.data(
+def test_i13_optional_lists_and_new_spellings(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, NEW, None)) as api:
+        assert api.data() == ["None|[1]|None"]
+        found = api.data(
             tensor("texts", "BYTES", ["a", "b"]), tensor("numbers", "INT64", [3, 4]), tensor("word", "BYTES", "w")
         )
         assert found == ["['a', 'b']|[3, 4]|w"]
-        shapes = {one["name"]: one["shape"] for one in caller.client.get("/v2/models/shop").json()["inputs"]}
+        shapes = {one["name"]: one["shape"] for one in api.client.get("/v2/models/shop").json()["inputs"]}
         assert shapes == {"texts": [-1], "numbers": [-1], "word": [1]}
 
 
-def test_i13_a_field_that_no_tensor_holds_says_what_to_do(tmp_path: Path) -> None:
+def test_i13_a_field_without_a_datatype_is_described(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=r"Ask.numbers is a dict, expected str, int, float, bool, or a list of one"):
-        inferless.load(written(tmp_path, NEW.replace("list[int] = [1]", "dict = {}"), None), {})
+        inferless.load(write_app(tmp_path, NEW.replace("list[int] = [1]", "dict = {}"), None), {})
 
 
-def test_i12_what_the_class_refuses_is_the_callers_mistake(tmp_path: Path) -> None:
+def test_i12_a_validation_error_of_the_class_is_400(tmp_path: Path) -> None:
     app = NEW.replace("from pydantic import BaseModel", "from pydantic import BaseModel, Field").replace(
         "word: str | None = None", "word: str | None = Field(default=None, max_length=2)"
     )
-    with served(written(tmp_path, app, None)) as caller:
-        assert caller.refusal(tensor("word", "BYTES", "long")) == (
+    with served(write_app(tmp_path, app, None)) as api:
+        assert api.error_of(tensor("word", "BYTES", "long")) == (
             400,
             "input 'word': String should have at most 2 characters",
         )
 
 
-def test_i12_values_count_more_than_the_declared_type(tmp_path: Path) -> None:
+def test_i12_values_override_the_declared_type(tmp_path: Path) -> None:
     app = PYDANTIC.replace("return told", 'told.scores = [["a"], ["b"]]\n        return told')
-    with served(written(tmp_path, app, None)) as caller:
-        assert asked(caller, tensor("scale", "FP32", 0.5))["scores"] == ("BYTES", [2, 1], ["a", "b"])
+    with served(write_app(tmp_path, app, None)) as api:
+        assert asked(api, tensor("scale", "FP32", 0.5))["scores"] == ("BYTES", [2, 1], ["a", "b"])
 
 
 def test_i12_batches_of_objects(tmp_path: Path) -> None:
@@ -180,8 +180,8 @@ def test_i12_batches_of_objects(tmp_path: Path) -> None:
         )
         + "\n@inferless.config()\nclass Config(BaseModel):\n    batch_size: int = 2\n    batch_window: int = 1\n"
     )
-    with served(written(tmp_path, app, None)) as caller:
-        assert caller.data() == ["1"]
+    with served(write_app(tmp_path, app, None)) as api:
+        assert api.data() == ["1"]
 
 
 INPUT_JSON = (
@@ -193,12 +193,12 @@ OUTPUT_JSON = '{"outputs": [{"name": "text", "shape": [-1], "datatype": "FP64", 
 
 def test_i28_samples_in_json(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {'text': [inputs['prompt']]} if inputs['n'] else {'other': 1}")
-    home = written(tmp_path, app, None, input__json=INPUT_JSON, output__json=OUTPUT_JSON)
-    with served(home) as caller:
+    home = write_app(tmp_path, app, None, input__json=INPUT_JSON, output__json=OUTPUT_JSON)
+    with served(home) as api:
         prompt = tensor("prompt", "BYTES", "a")
-        assert caller.data(prompt, tensor("n", "INT32", [1])) == ["a"]
-        assert caller.refusal(prompt, tensor("n", "INT32", [], [0])) == (
+        assert api.data(prompt, tensor("n", "INT32", [1])) == ["a"]
+        assert api.error_of(prompt, tensor("n", "INT32", [], [0])) == (
             500,
             "required output 'text' not found in what infer returned",
         )
-        assert caller.refusal(prompt)[0] == 400
+        assert api.error_of(prompt)[0] == 400

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from inferless_apps import ANY, app_class, tensor, written
+from inferless_apps import ANY, app_class, tensor, write_app
 
 from serving_process import Serving
 
@@ -23,26 +23,26 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
 def test_i01_serve_a_folder(tmp_path: Path) -> None:
     from urllib.request import Request, urlopen
 
-    home = written(tmp_path, ECHO)
+    home = write_app(tmp_path, ECHO)
     with Serving(str(home), "--http", "127.0.0.1:0", "--option", "name=other") as server:
         body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
         with urlopen(Request(f"{server.http}/v2/models/other/infer", body)) as answer:
             assert json.load(answer)["outputs"][0]["data"] == ["hi"]
-        told = server.out
-        (line,) = [one for one in told.splitlines() if one.startswith("try ")]
+        received = server.out
+        (line,) = [one for one in received.splitlines() if one.startswith("try ")]
         assert f"curl {server.http}/v2/models/other/infer -H 'Content-Type: application/json' -d '" in line
         assert '"name": "x", "shape": [1], "datatype": "BYTES", "data": ["a"]' in line
 
 
 def test_g06_detect(tmp_path: Path) -> None:
-    done = run("detect", str(written(tmp_path, ECHO)))
+    done = run("detect", str(write_app(tmp_path, ECHO)))
     assert done.returncode == 0
     assert "inferless: its app.py has the class InferlessPythonModel" in done.stdout
 
 
 def test_i27_check(tmp_path: Path) -> None:
-    assert run("check", str(written(tmp_path, ECHO))).returncode == 0
-    done = run("check", str(written(tmp_path, app_class("def infer(self, inputs): return {'y': z}"), ANY)))
+    assert run("check", str(write_app(tmp_path, ECHO))).returncode == 0
+    done = run("check", str(write_app(tmp_path, app_class("def infer(self, inputs): return {'y': z}"), ANY)))
     assert done.returncode != 0
     assert "NameError: name 'z' is not defined (app.py, line 4)" in done.stdout + done.stderr
 

@@ -1,4 +1,4 @@
-"""The real client, unmodified, and ours: I-20, I-26, I-30."""
+"""The unmodified real client, and ours: I-20, I-26, I-30."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inferless_apps import app_class, live, written
+from inferless_apps import app_class, live, write_app
 
 from penstock.compat import inferless
 
@@ -30,7 +30,7 @@ ALL = {"prompt": "hi", "count": 3, "scale": 0.5, "flag": True, "words": ["a", "b
 
 
 def real(url: str, what: str, *key: str) -> Any:
-    """What the real client is told."""
+    """Returns the results of the real client."""
     if not REAL.exists():
         pytest.skip("inferless is not installed; python tests/clients/setup_tools.py inferless fetches it")
     known = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
@@ -40,16 +40,16 @@ def real(url: str, what: str, *key: str) -> Any:
     return json.loads(done.stdout)
 
 
-def told(answer: Any) -> Any:
+def received(answer: Any) -> Any:
     return json.loads(answer["outputs"][0]["data"][0])
 
 
 def test_i20_the_real_client(tmp_path: Path) -> None:
-    with live(written(tmp_path, TELL, SCHEMA)) as url:
-        assert told(real(f"{url}/infer", "call")) == ALL
-        assert told(real(f"{url}/versions/1/infer", "call")) == ALL
+    with live(write_app(tmp_path, TELL, SCHEMA)) as url:
+        assert received(real(f"{url}/infer", "call")) == ALL
+        assert received(real(f"{url}/versions/1/infer", "call")) == ALL
         ((error, answer),) = real(f"{url}/infer", "call_async")
-        assert (error, told(answer)) == ("None", {"prompt": "hi"})
+        assert (error, received(answer)) == ("None", {"prompt": "hi"})
         ((error, answer),) = real(f"{url}/infer", "fails")
         assert 'with status code 400 and response {"error":"unexpected input \'other\'' in error
         assert answer is None
@@ -57,35 +57,35 @@ def test_i20_the_real_client(tmp_path: Path) -> None:
 
 def test_i20_the_real_client_and_batches(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return [{'y': one['prompt']} for one in inputs]")
-    with live(written(tmp_path, app, SCHEMA + "BATCH_SIZE = 2\nBATCH_WINDOW = 1\n")) as url:
+    with live(write_app(tmp_path, app, SCHEMA + "BATCH_SIZE = 2\nBATCH_WINDOW = 1\n")) as url:
         (output,) = real(f"{url}/infer", "batch")["outputs"]
         assert (output["shape"], output["data"]) == ([1, 1], ["hi"])
         (error, answer) = real(f"{url}/infer", "call_async")[0]
         assert (error, answer["outputs"][0]["data"]) == ("None", ["hi"])
 
 
-def test_i20_the_real_client_with_nothing_to_say(tmp_path: Path) -> None:
-    with live(written(tmp_path, TELL, SCHEMA)) as url:
-        assert told(real(f"{url}/infer", "nothing")) == {}
+def test_i20_the_real_client_without_arguments(tmp_path: Path) -> None:
+    with live(write_app(tmp_path, TELL, SCHEMA)) as url:
+        assert received(real(f"{url}/infer", "nothing")) == {}
 
 
 def test_i20_our_client_is_the_same(tmp_path: Path) -> None:
-    with live(written(tmp_path, TELL, SCHEMA)) as url:
-        assert told(inferless.call(f"{url}/infer", data=ALL)) == ALL
+    with live(write_app(tmp_path, TELL, SCHEMA)) as url:
+        assert received(inferless.call(f"{url}/infer", data=ALL)) == ALL
         found: list[Any] = []
         inferless.call_async(f"{url}/infer", data=ALL, callback=lambda *one: found.append(one)).join()
         assert found[0][0] is None
-        assert told(found[0][1]) == ALL
+        assert received(found[0][1]) == ALL
         with pytest.raises(RuntimeError, match="with status code 400 and response"):
             inferless.call(f"{url}/infer", data={"other": "hi"})
         with pytest.raises(ValueError, match="give data or inputs, not both"):
             inferless.call(url, data={}, inputs={})
 
 
-def test_i26_a_key_that_is_missing_or_wrong(tmp_path: Path) -> None:
-    with live(written(tmp_path, TELL, SCHEMA), api_key="s3cret") as url:
-        assert told(real(f"{url}/infer", "call", "s3cret")) == ALL
-        assert told(inferless.call(f"{url}/infer", "s3cret", data=ALL)) == ALL
+def test_i26_a_missing_or_wrong_key(tmp_path: Path) -> None:
+    with live(write_app(tmp_path, TELL, SCHEMA), api_key="s3cret") as url:
+        assert received(real(f"{url}/infer", "call", "s3cret")) == ALL
+        assert received(inferless.call(f"{url}/infer", "s3cret", data=ALL)) == ALL
         for key in (None, "other"):
             with pytest.raises(RuntimeError, match=r"status code 401 and response \{\"error\": \"the key is missing"):
                 inferless.call(f"{url}/infer", key, data=ALL)
@@ -103,7 +103,7 @@ INPUT_SCHEMA = {
 
 
 def test_i30_the_real_openai_client(tmp_path: Path) -> None:
-    with live(written(tmp_path, TELL, CHAT)) as url:
-        found = told(real(f"{url}/infer", "openai"))
+    with live(write_app(tmp_path, TELL, CHAT)) as url:
+        found = received(real(f"{url}/infer", "openai"))
     assert json.loads(found.pop("message")) == [{"role": "user", "content": "hi"}]
     assert found == {"temperature": 0.5, "top_k": 3, "do_sample": True, "stop": "x"}

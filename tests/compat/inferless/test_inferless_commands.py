@@ -1,11 +1,11 @@
-"""What the commands ask of the integration: I-22, I-27, I-33."""
+"""Functions behind the commands: I-22, I-27, I-33."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from inferless_apps import ANY, app_class, served, tensor, written
+from inferless_apps import ANY, app_class, served, tensor, write_app
 
 from penstock import StartupError
 from penstock.compat import inferless
@@ -34,8 +34,8 @@ BASES = {
 
 
 @pytest.mark.parametrize("cuda", BASES)
-def test_i22_what_an_image_needs(tmp_path: Path, cuda: str) -> None:
-    home = written(tmp_path, ECHO)
+def test_i22_image_requirements(tmp_path: Path, cuda: str) -> None:
+    home = write_app(tmp_path, ECHO)
     (home / "inferless-runtime-config.yaml").write_text(RUNTIME.format(cuda=cuda))
     image = inferless.describe(home)
     assert image.base_image == BASES[cuda]
@@ -48,7 +48,7 @@ def test_i22_what_an_image_needs(tmp_path: Path, cuda: str) -> None:
 
 
 def test_i22_no_runtime_file_is_a_plain_image(tmp_path: Path) -> None:
-    image = inferless.describe(written(tmp_path, ECHO))
+    image = inferless.describe(write_app(tmp_path, ECHO))
     assert (image.base_image, image.requirements, image.commands_after) == (None, (), ())
 
 
@@ -63,7 +63,7 @@ def test_i22_no_runtime_file_is_a_plain_image(tmp_path: Path) -> None:
         ("build:\n  base_image: fastapi\n  run_commands: [true]\n", None),
     ],
 )
-def test_i22_lists_that_are_empty_and_keys_that_are_odd(tmp_path: Path, text: str, warning: str | None) -> None:
+def test_i22_empty_lists_and_unknown_keys(tmp_path: Path, text: str, warning: str | None) -> None:
     (tmp_path / "runtime.yaml").write_text(text)
     found = read_runtime(tmp_path / "runtime.yaml")
     assert found.commands == (("true",) if "run_commands" in text else ())
@@ -79,14 +79,14 @@ def test_i22_lists_that_are_empty_and_keys_that_are_odd(tmp_path: Path, text: st
         ("build: 3\n", "'build' must hold names with values"),
     ],
 )
-def test_i22_a_runtime_that_cannot_be(tmp_path: Path, text: str, problem: str) -> None:
+def test_i22_an_invalid_runtime_file(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "runtime.yaml").write_text(text)
     with pytest.raises(StartupError, match=problem):
         read_runtime(tmp_path / "runtime.yaml")
 
 
-def test_i27_an_app_in_order_has_no_problems(tmp_path: Path) -> None:
-    assert inferless.check(written(tmp_path, ECHO)) == []
+def test_i27_a_valid_app_has_no_problems(tmp_path: Path) -> None:
+    assert inferless.check(write_app(tmp_path, ECHO)) == []
 
 
 @pytest.mark.parametrize(
@@ -109,15 +109,15 @@ def test_i27_an_app_in_order_has_no_problems(tmp_path: Path) -> None:
     ],
 )
 def test_i27_problems_are_found_before_it_is_served(tmp_path: Path, app: str, schema: str, problem: str) -> None:
-    (found,) = inferless.check(written(tmp_path, app, schema))
+    (found,) = inferless.check(write_app(tmp_path, app, schema))
     assert problem in found
 
 
 def test_i27_an_example_of_each_kind_of_app_is_run(tmp_path: Path) -> None:
     streaming = app_class("def infer(self, inputs, handler): handler.send_streamed_output({'y': 1})")
-    assert inferless.check(written(tmp_path / "a", streaming, ANY + "IS_STREAMING_OUTPUT = True\n")) == []
+    assert inferless.check(write_app(tmp_path / "a", streaming, ANY + "IS_STREAMING_OUTPUT = True\n")) == []
     batched = app_class("def infer(self, inputs): return [{'y': 1} for _ in inputs]")
-    assert inferless.check(written(tmp_path / "b", batched, ANY + "BATCH_SIZE = 2\n")) == []
+    assert inferless.check(write_app(tmp_path / "b", batched, ANY + "BATCH_SIZE = 2\n")) == []
 
 
 def test_i27_a_curl_of_the_examples() -> None:
@@ -133,9 +133,9 @@ def test_i27_a_curl_of_the_examples() -> None:
 
 def test_i27_a_curl_of_a_stream_and_of_batches() -> None:
     tensors = (Tensor("x", "BYTES", (1,)), Tensor("y", "BYTES", (1,), required=False))
-    told = curl_command("shop", Schema(tensors, streaming=True))
-    assert told.startswith("curl -N http://localhost:8000/v2/models/shop/generate_stream")
-    assert told.endswith("""-d '{"parameters": {"x": "A sample line"}}'""")
+    received = curl_command("shop", Schema(tensors, streaming=True))
+    assert received.startswith("curl -N http://localhost:8000/v2/models/shop/generate_stream")
+    assert received.endswith("""-d '{"parameters": {"x": "A sample line"}}'""")
     assert '"shape": [1, 1]' in curl_command("shop", Schema(tensors, batch_size=2))
 
 
@@ -145,8 +145,8 @@ def test_i33_the_first_app_that_init_writes_runs(tmp_path: Path) -> None:
     assert [one.name for one in written_files] == ["app.py", "input_schema.py", "inferless-runtime-config.yaml"]
     assert inferless.scaffold(home) == []
     assert inferless.check(home) == []
-    with served(home) as caller:
-        assert caller.data(tensor("text", "BYTES", "The cat sees the dog")) == [2]
+    with served(home) as api:
+        assert api.data(tensor("text", "BYTES", "The cat sees the dog")) == [2]
 
 
 def test_i33_a_cog_file_as_a_runtime_file(tmp_path: Path) -> None:

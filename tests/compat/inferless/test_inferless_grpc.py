@@ -1,4 +1,4 @@
-"""Apps over gRPC, which Inferless has not, and tensors as raw bytes: tensors as V2 has them."""
+"""Apps over gRPC and binary tensors, which Inferless does not support."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inferless_apps import ANY, app_class, written
+from inferless_apps import ANY, app_class, write_app
 
 from penstock import Client, InvalidInput, Server
 from penstock.compat import inferless
@@ -20,7 +20,7 @@ COUNT = app_class(
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 @pytest.mark.parametrize("isolation", ["process", "server"])
 def test_tensors_of_v2(tmp_path: Path, protocol: str, isolation: str) -> None:
-    models = inferless.load(written(tmp_path, ECHO), {"isolation": isolation})
+    models = inferless.load(write_app(tmp_path, ECHO), {"isolation": isolation})
     with Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         url = f"grpc://{server.grpc_address}" if protocol == "grpc" else server.http_url
         with Client(url) as client:
@@ -30,8 +30,8 @@ def test_tensors_of_v2(tmp_path: Path, protocol: str, isolation: str) -> None:
                 client.infer("shop", {"z": np.array([b"hi"], object)})
 
 
-def test_pieces_over_grpc(tmp_path: Path) -> None:
-    models = inferless.load(written(tmp_path, COUNT, ANY + "IS_STREAMING_OUTPUT = True\n"), {})
+def test_chunks_over_grpc(tmp_path: Path) -> None:
+    models = inferless.load(write_app(tmp_path, COUNT, ANY + "IS_STREAMING_OUTPUT = True\n"), {})
     with (
         Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server,
         Client(f"grpc://{server.grpc_address}") as client,
@@ -48,7 +48,7 @@ def test_i21_metadata_over_grpc_has_the_schema(tmp_path: Path) -> None:
         "sizes": {"datatype": "BF16", "shape": [2, -1], "required": True},
     }
     """
-    models = inferless.load(written(tmp_path, ECHO, schema), {"isolation": "server"})
+    models = inferless.load(write_app(tmp_path, ECHO, schema), {"isolation": "server"})
     with (
         Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server,
         Client(f"grpc://{server.grpc_address}") as client,

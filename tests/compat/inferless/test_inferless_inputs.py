@@ -1,4 +1,4 @@
-"""What `infer` gets: I-03 to I-08."""
+"""Inputs of `infer`: I-03 to I-08."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inferless_apps import Caller, app_class, served, tensor, written
+from inferless_apps import AppClient, app_class, served, tensor, write_app
 
 from penstock import InvalidInput
 from penstock.compat.inferless._app.input_reader import InputReader
@@ -40,16 +40,16 @@ def declared(**inputs: tuple[str, list[int]]) -> str:
     )
 
 
-def told(caller: Caller, *tensors: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(caller.data(*tensors)[0])
+def received(api: AppClient, *tensors: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(api.data(*tensors)[0])
     return found
 
 
-def test_i03_each_datatype_with_its_least_and_greatest(tmp_path: Path) -> None:
-    home = written(tmp_path, TELL, declared(**{name.lower(): (name, [-1]) for name in RANGES}))
-    with served(home) as caller:
+def test_i03_each_datatype_with_its_least_and_greatest_value(tmp_path: Path) -> None:
+    home = write_app(tmp_path, TELL, declared(**{name.lower(): (name, [-1]) for name in RANGES}))
+    with served(home) as api:
         sent = [tensor(name.lower(), name, values) for name, values in RANGES.items()]
-        found = told(caller, *sent)
+        found = received(api, *sent)
     kinds = {"BOOL": "bool", "BYTES": "str", "STRING": "str"}
     for name, values in RANGES.items():
         kind = kinds.get(name, "float" if "F" in name else "int")
@@ -64,11 +64,11 @@ def test_i03_string_is_bytes_both_ways(declared_type: str) -> None:
         assert InputReader(Schema(inputs)).read([InputTensor("x", ["a"], sent, (1,))]) == {"x": "a"}
 
 
-def test_i04_one_value_a_list_any_length_and_lists_in_lists(tmp_path: Path) -> None:
+def test_i04_scalars_lists_and_nested_lists(tmp_path: Path) -> None:
     schema = declared(one=("INT64", [1]), two=("INT32", [2]), many=("STRING", [-1]), grid=("FP32", [2, -1]))
-    with served(written(tmp_path, TELL, schema)) as caller:
-        found = told(
-            caller,
+    with served(write_app(tmp_path, TELL, schema)) as api:
+        found = received(
+            api,
             tensor("one", "INT64", 5),
             tensor("two", "INT32", [1, 2]),
             tensor("many", "BYTES", ["a", "b", "c"]),
@@ -82,11 +82,11 @@ def test_i04_one_value_a_list_any_length_and_lists_in_lists(tmp_path: Path) -> N
     }
 
 
-def test_i04_numpy_for_those_who_ask(tmp_path: Path) -> None:
+def test_i04_the_option_numpy_inputs(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {n: type(v).__name__ for n, v in inputs.items()}")
     schema = declared(one=("INT8", [1]), many=("FP32", [-1]), text=("STRING", [1]))
-    with served(written(tmp_path, app, schema), numpy_inputs=True) as caller:
-        found = caller.outputs(tensor("one", "INT8", 1), tensor("many", "FP32", [1, 2]), tensor("text", "BYTES", "a"))
+    with served(write_app(tmp_path, app, schema), numpy_inputs=True) as api:
+        found = api.outputs(tensor("one", "INT8", 1), tensor("many", "FP32", [1, 2]), tensor("text", "BYTES", "a"))
     assert {name: one[2][0] for name, one in found.items()} == {"one": "int8", "many": "ndarray", "text": "str"}
 
 
@@ -94,12 +94,12 @@ def test_i05_absent_missing_and_unknown(tmp_path: Path) -> None:
     schema = (
         'INPUT_SCHEMA = {"must": {"datatype": "STRING", "shape": [1]}, "may": {"datatype": "INT8", "required": False}}'
     )
-    with served(written(tmp_path, TELL, schema)) as caller:
+    with served(write_app(tmp_path, TELL, schema)) as api:
         must = tensor("must", "BYTES", "a")
-        assert told(caller, must) == {"must": ["str", "a"]}
-        assert told(caller, must, tensor("may", "INT8", 3))["may"] == ["int", 3]
-        assert caller.refusal() == (400, "input 'must' is missing, expected BYTES of shape [1]")
-        unknown = caller.refusal(must, tensor("other", "INT8", 3))
+        assert received(api, must) == {"must": ["str", "a"]}
+        assert received(api, must, tensor("may", "INT8", 3))["may"] == ["int", 3]
+        assert api.error_of() == (400, "input 'must' is missing, expected BYTES of shape [1]")
+        unknown = api.error_of(must, tensor("other", "INT8", 3))
         assert unknown == (400, "unexpected input 'other', expected 'must', 'may'")
 
 
@@ -109,9 +109,9 @@ GRID = InputReader(Schema((Tensor("x", "INT64", (2, 2)),)))
 @pytest.mark.parametrize("data", [[1, 2, 3, 4], [[1, 2], [3, 4]]])
 def test_i06_flat_and_nested_data(tmp_path: Path, data: list[Any]) -> None:
     assert GRID.read([InputTensor("x", data, "INT64", (2, 2))]) == {"x": [[1, 2], [3, 4]]}
-    with served(written(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as caller:
-        assert told(caller, tensor("x", "INT64", data, [2, 2]))["x"][1] == [[1, 2], [3, 4]]
-        answer = caller.post("infer", {"parameters": {"x": [[1, 2], [3, 4]]}})
+    with served(write_app(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as api:
+        assert received(api, tensor("x", "INT64", data, [2, 2]))["x"][1] == [[1, 2], [3, 4]]
+        answer = api.post("infer", {"parameters": {"x": [[1, 2], [3, 4]]}})
         assert answer.status == 200
 
 
@@ -120,31 +120,31 @@ def test_i06_columns_of_text_as_rows(tmp_path: Path) -> None:
     assert reader.read([InputTensor("x", [["a"], ["b"]], "BYTES", (2, 1))]) == {"x": [["a"], ["b"]]}
 
 
-def test_i06_another_number_of_elements_names_both(tmp_path: Path) -> None:
+def test_i06_a_wrong_number_of_elements_names_both(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match=r"input 'x' has 3 elements in 'data', shape \[2, 2\] expects 4"):
         GRID.read([InputTensor("x", [1, 2, 3], "INT64", (2, 2))])
-    with served(written(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as caller:
-        assert caller.refusal(tensor("x", "INT64", [1, 2, 3], [2, 2]))[0] == 400
+    with served(write_app(tmp_path, TELL, declared(x=("INT64", [2, 2])))) as api:
+        assert api.error_of(tensor("x", "INT64", [1, 2, 3], [2, 2]))[0] == 400
 
 
-def test_a_shape_that_is_not_the_declared_one_names_both(tmp_path: Path) -> None:
-    with served(written(tmp_path, TELL, declared(x=("INT64", [1]), y=("INT64", [2])))) as caller:
+def test_a_wrong_shape_names_both_shapes(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, TELL, declared(x=("INT64", [1]), y=("INT64", [2])))) as api:
         one, two = tensor("x", "INT64", 1), tensor("y", "INT64", [1, 2])
-        assert caller.refusal(tensor("x", "INT64", [1, 2, 3]), two) == (
+        assert api.error_of(tensor("x", "INT64", [1, 2, 3]), two) == (
             400,
             "input 'x' has shape [3], expected 1 element",
         )
-        assert caller.refusal(one, tensor("y", "INT64", [1, 2, 3])) == (
+        assert api.error_of(one, tensor("y", "INT64", [1, 2, 3])) == (
             400,
             "input 'y' has shape [3], expected shape [2]",
         )
-        assert told(caller, tensor("x", "INT64", [1], [1, 1]), tensor("y", "INT64", [1, 2], [1, 2]))["y"][1] == [1, 2]
+        assert received(api, tensor("x", "INT64", [1], [1, 1]), tensor("y", "INT64", [1, 2], [1, 2]))["y"][1] == [1, 2]
 
 
 SEED = '{"shape": {"datatype": "INT8", "shape": [2], "required": True, "example": [512, 1]}}'
 
 
-def test_i07_the_vendors_own_sample_is_taken_with_one_warning(
+def test_i07_the_vendors_sample_is_accepted_with_one_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     reader = InputReader(Schema(read_inputs(json.loads(SEED.replace("True", "true")))))
@@ -152,13 +152,13 @@ def test_i07_the_vendors_own_sample_is_taken_with_one_warning(
         assert reader.read([InputTensor("shape", [512, 1], "INT8", (2,))]) == {"shape": [512, 1]}
     (said,) = [one.getMessage() for one in caplog.records if "512" in one.getMessage()]
     assert said.startswith("input 'shape' has 512, INT8 takes integers from -128 to 127")
-    with served(written(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}")) as caller:
-        assert caller.post("infer", {"inputs": [tensor("shape", "INT8", [512, 1])]}).status == 200
+    with served(write_app(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}")) as api:
+        assert api.post("infer", {"inputs": [tensor("shape", "INT8", [512, 1])]}).status == 200
 
 
-def test_i07_strict_refuses_it(tmp_path: Path) -> None:
-    with served(written(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}"), strict=True) as caller:
-        answer = caller.post("infer", {"inputs": [tensor("shape", "INT8", [512, 1])]})
+def test_i07_strict_rejects_it(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}"), strict=True) as api:
+        answer = api.post("infer", {"inputs": [tensor("shape", "INT8", [512, 1])]})
         message = "input 'shape' has 512, INT8 takes integers from -128 to 127"
         assert (answer.status, answer.error()) == (400, message)
 
@@ -169,7 +169,7 @@ SENT: dict[str, Any] = {**dict.fromkeys(FAMILY, 1), "BOOL": True, "BYTES": "a"}
 
 @pytest.mark.parametrize("want", ["INT32", "FP32", "BOOL", "BYTES"])
 @pytest.mark.parametrize("sent", SENT)
-def test_i08_types_of_one_family_are_converted_and_others_refused(want: str, sent: str) -> None:
+def test_i08_types_of_one_family_are_converted_and_others_rejected(want: str, sent: str) -> None:
     reader = InputReader(Schema((Tensor("x", want, (1,)),)))
     same = FAMILY.get(sent, sent) == FAMILY.get(want, want) or (want == "BOOL" and FAMILY.get(sent) == "int")
     if same:
@@ -194,7 +194,7 @@ def test_i08_types_of_one_family_are_converted_and_others_refused(want: str, sen
         ("BYTES", b"\xff", "has a string that is not UTF-8, BYTES takes a string"),
     ],
 )
-def test_i08_values_that_are_none_of_the_declared_type(want: str, value: Any, problem: str) -> None:
+def test_i08_values_of_another_type(want: str, value: Any, problem: str) -> None:
     with pytest.raises(InvalidInput, match=f"input 'x' {problem}"):
         InputReader(Schema((Tensor("x", want, (1,)),))).read([InputTensor("x", [value])])
 
@@ -217,12 +217,12 @@ def test_i08_an_integral_float_is_an_integer() -> None:
         ({"x": {"datatype": "INT8", "shape": [1], "required": 1}}, "'required' must be True or False, not 1"),
     ],
 )
-def test_a_schema_that_is_none_says_what_is_wrong(schema: Any, problem: str) -> None:
+def test_an_invalid_schema_is_described(schema: Any, problem: str) -> None:
     with pytest.raises(SchemaError, match=problem):
         read_inputs(schema)
 
 
-def test_numbers_of_numpy_keep_their_bits() -> None:
+def test_numpy_scalars_keep_their_datatype() -> None:
     reader = InputReader(Schema((Tensor("x", "UINT8", (-1,)),)), as_numpy=True)
     assert reader.read([InputTensor("x", [1, 255])])["x"].dtype == np.uint8
 
@@ -240,7 +240,7 @@ def plain_reader(**options: bool) -> InputReader:
     return InputReader(Schema(read_inputs(declared)), **options)
 
 
-def test_i04_plain_values_are_what_the_long_way_gives() -> None:
+def test_i04_the_fast_path_equals_the_slow_path() -> None:
     reader = plain_reader()
     for names in ("ift", "tfi", "iftb"):
         listed = [body_tensor(name) for name in names]
@@ -272,5 +272,5 @@ def test_i04_plain_values_are_what_the_long_way_gives() -> None:
         [*map(body_tensor, "if"), {**body_tensor("t"), "name": ["t"]}],
     ],
 )
-def test_i04_what_is_not_plain_goes_the_long_way(listed: list[Any]) -> None:
+def test_i04_other_values_take_the_slow_path(listed: list[Any]) -> None:
     assert plain_reader().read_plain(listed) is None

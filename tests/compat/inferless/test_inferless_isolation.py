@@ -1,4 +1,4 @@
-"""Apps in the server's own process: what holds there as it does in processes, and what does not."""
+"""Apps in the server's own process: equalities with worker processes, and differences."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inferless_apps import ANY, app_class, served, tensor, written
+from inferless_apps import ANY, app_class, served, tensor, write_app
 
 from penstock import LoadError, StartupError
 from penstock.compat import inferless
@@ -19,20 +19,20 @@ SERVER: dict[str, Any] = {"isolation": "server"}
 PID = app_class("def infer(self, inputs): return {'pid': os.getpid(), 'name': __name__}")
 
 
-def test_the_app_runs_where_it_is_told(tmp_path: Path) -> None:
-    home = written(tmp_path, PID)
-    with served(home, **SERVER) as caller:
-        found = caller.outputs()
+def test_isolation(tmp_path: Path) -> None:
+    home = write_app(tmp_path, PID)
+    with served(home, **SERVER) as api:
+        found = api.outputs()
         assert found["pid"][2] == [os.getpid()]
         assert found["name"][2] != ["app"]
-    with served(home) as caller:
-        assert caller.outputs()["pid"][2] != [os.getpid()]
+    with served(home) as api:
+        assert api.outputs()["pid"][2] != [os.getpid()]
 
 
-def test_g01_modules_of_the_same_names_do_not_meet(tmp_path: Path) -> None:
+def test_g01_modules_of_equal_names_do_not_collide(tmp_path: Path) -> None:
     app = "from helpers import WORD\n" + app_class("def infer(self, inputs): return {'y': WORD}")
     before = (os.getcwd(), list(sys.path), dict(os.environ))
-    homes = [written(tmp_path / word, app, helpers__py=f"WORD = '{word}'\n") for word in ("one", "two")]
+    homes = [write_app(tmp_path / word, app, helpers__py=f"WORD = '{word}'\n") for word in ("one", "two")]
     models = [one for home in homes for one in inferless.load(home, {**SERVER, "name": home.parent.name})]
     with Client(*models) as client:
         for word in ("one", "two"):
@@ -59,14 +59,14 @@ class InferlessPythonModel:
 """
 
 
-def test_what_config_says_is_the_apps_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_config_variables_are_private_to_the_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BATCH_WINDOW", "7")
     pytest.importorskip("pydantic")
-    models = inferless.load(written(tmp_path / "a", CONFIG, None), {**SERVER, "name": "a"})
+    models = inferless.load(write_app(tmp_path / "a", CONFIG, None), {**SERVER, "name": "a"})
     classes = CONFIG.partition("@inferless.config")[0] + (
         "class InferlessPythonModel:\n    def infer(self, asked): return {'y': asked.x}\n"
     )
-    models += inferless.load(written(tmp_path / "b", classes, None), {**SERVER, "name": "b"})
+    models += inferless.load(write_app(tmp_path / "b", classes, None), {**SERVER, "name": "b"})
     assert "IS_STREAMING_OUTPUT" not in os.environ
     assert os.environ["BATCH_WINDOW"] == "7"
     with Client(*models) as client:
@@ -77,15 +77,15 @@ def test_what_config_says_is_the_apps_own(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_batches_share_a_call(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return [{'y': len(inputs)} for _ in inputs]")
-    home = written(tmp_path, app, ANY + "BATCH_SIZE = 2\nBATCH_WINDOW = 5000\n")
-    told: list[Any] = []
-    with served(home, **SERVER) as caller:
-        threads = [threading.Thread(target=lambda: told.append(caller.data(tensor("x", "BYTES", "a")))) for _ in "ab"]
+    home = write_app(tmp_path, app, ANY + "BATCH_SIZE = 2\nBATCH_WINDOW = 5000\n")
+    received: list[Any] = []
+    with served(home, **SERVER) as api:
+        threads = [threading.Thread(target=lambda: received.append(api.data(tensor("x", "BYTES", "a")))) for _ in "ab"]
         for one in threads:
             one.start()
         for one in threads:
             one.join()
-    assert told == [[2], [2]]
+    assert received == [[2], [2]]
 
 
 def test_an_async_app(tmp_path: Path) -> None:
@@ -94,22 +94,22 @@ def test_an_async_app(tmp_path: Path) -> None:
         "async def infer(self, inputs): return {'y': asyncio.get_running_loop() is self.loop}"
     )
     for more in ({}, {"container_concurrency": 2}, {"timeout": 20}):
-        with served(written(tmp_path, app), **SERVER, **more) as caller:
-            assert caller.data() == [True]
+        with served(write_app(tmp_path, app), **SERVER, **more) as api:
+            assert api.data() == [True]
 
 
 @pytest.mark.parametrize("form", ["while time.sleep(0.01) is None: pass", "time.sleep(1.2)"])
-def test_i24_what_takes_too_long_is_504_and_the_app_goes_on(tmp_path: Path, form: str) -> None:
+def test_i24_a_timeout_is_504_and_the_app_stays_loaded(tmp_path: Path, form: str) -> None:
     app = app_class(f"def infer(self, inputs):\n    if inputs.get('x'):\n        {form}\n    return {{'y': 1}}")
-    with served(written(tmp_path, app), **SERVER, timeout=0.3) as caller:
+    with served(write_app(tmp_path, app), **SERVER, timeout=0.3) as api:
         for _ in range(2):
-            status, message = caller.refusal(tensor("x", "BYTES", "a"))
+            status, message = api.error_of(tensor("x", "BYTES", "a"))
             assert (status, message) == (504, "infer did not answer within 0.3s")
         if "while" in form:
-            assert caller.data() == [1]
+            assert api.data() == [1]
 
 
-def test_an_interrupt_that_comes_late_harms_nobody() -> None:
+def test_a_late_interrupt_does_not_reach_the_next_task() -> None:
     from penstock import Timeout
     from penstock.compat.inferless._app.streams import AppThread
 
@@ -126,37 +126,37 @@ def test_an_interrupt_that_comes_late_harms_nobody() -> None:
     thread.close()
 
 
-def test_an_error_and_what_stands_around_it(tmp_path: Path) -> None:
+def test_exceptions_in_several_methods(tmp_path: Path) -> None:
     app = app_class(
         "def initialize(self): self.n = 0\n"
         "def infer(self, inputs):\n    raise ValueError('dark')\n"
         f"def finalize(self): open({str(tmp_path / 'ended')!r}, 'w').close()"
     )
-    with served(written(tmp_path, app), **SERVER, api_key="k") as caller:
-        assert caller.post("infer", {}).status == 401
-        answer = caller.post("infer", {}, Authorization="Bearer k")
+    with served(write_app(tmp_path, app), **SERVER, api_key="k") as api:
+        assert api.post("infer", {}).status == 401
+        answer = api.post("infer", {}, Authorization="Bearer k")
         assert (answer.status, answer.error()) == (500, "infer failed: ValueError: dark")
     assert (tmp_path / "ended").exists()
 
 
-def test_it_is_loaded_anew(tmp_path: Path) -> None:
+def test_the_app_is_reloaded(tmp_path: Path) -> None:
     app = "from helpers import WORD\n" + app_class("def infer(self, inputs): return {'y': WORD}")
-    home = written(tmp_path, app, helpers__py="WORD = 'one'\n")
-    with served(home, **SERVER) as caller:
-        assert caller.data() == ["one"]
+    home = write_app(tmp_path, app, helpers__py="WORD = 'one'\n")
+    with served(home, **SERVER) as api:
+        assert api.data() == ["one"]
         (home / "helpers.py").write_text("WORD = 'other'\n")
-        assert caller.data() == ["one"]
-        assert caller.client.post("/v2/repository/models/shop/load", "{}").status == 200
-        assert caller.data() == ["other"]
+        assert api.data() == ["one"]
+        assert api.client.post("/v2/repository/models/shop/load", "{}").status == 200
+        assert api.data() == ["other"]
         (home / "helpers.py").write_text("WORD = \n")
-        assert caller.client.post("/v2/repository/models/shop/load", "{}").status == 400
-        assert caller.data() == ["other"]
-        assert caller.client.post("/v2/repository/models/shop/unload", "{}").status == 200
-        assert caller.refusal() == (503, "model 'shop' is unloaded")
+        assert api.client.post("/v2/repository/models/shop/load", "{}").status == 400
+        assert api.data() == ["other"]
+        assert api.client.post("/v2/repository/models/shop/unload", "{}").status == 200
+        assert api.error_of() == (503, "model 'shop' is unloaded")
 
 
-def test_what_cannot_be_served_says_so(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    home = written(tmp_path, PID)
+def test_load_errors_are_described(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    home = write_app(tmp_path, PID)
     for options, problem in (
         ({"workers": "2"}, "the options 'workers' and 'gpus' require isolation=process"),
         ({"isolation": "moon"}, "option isolation: got 'moon', expected process or server"),
@@ -164,15 +164,15 @@ def test_what_cannot_be_served_says_so(tmp_path: Path, capfd: pytest.CaptureFixt
         with pytest.raises(StartupError, match=problem):
             inferless.load(home, {**SERVER, **options})
     with pytest.raises(LoadError, match=r"cannot import the app in .*: ModuleNotFoundError: No module named 'nowhere'"):
-        inferless.load(written(tmp_path, "import nowhere\n" + PID), SERVER)
+        inferless.load(write_app(tmp_path, "import nowhere\n" + PID), SERVER)
     assert "import nowhere" in capfd.readouterr().err
     with pytest.raises(StartupError, match="INPUT_SCHEMA must be a dict"):
-        inferless.load(written(tmp_path, PID, "INPUT_SCHEMA = 3\n"), SERVER)
+        inferless.load(write_app(tmp_path, PID, "INPUT_SCHEMA = 3\n"), SERVER)
 
 
 def test_variables_are_the_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_WORD", "before")
-    home = written(tmp_path, app_class("def infer(self, inputs): return {'y': os.environ['SHOP_WORD']}"))
-    with served(home, **SERVER, env="SHOP_WORD=mine") as caller:
-        assert caller.data() == ["mine"]
+    home = write_app(tmp_path, app_class("def infer(self, inputs): return {'y': os.environ['SHOP_WORD']}"))
+    with served(home, **SERVER, env="SHOP_WORD=mine") as api:
+        assert api.data() == ["mine"]
     assert os.environ["SHOP_WORD"] == "mine"

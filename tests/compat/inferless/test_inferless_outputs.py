@@ -1,4 +1,4 @@
-"""What callers get of what `infer` returns: I-09 to I-11."""
+"""Outputs of `infer`: I-09 to I-11."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inferless_apps import app_class, served, written
+from inferless_apps import app_class, served, write_app
 
 from penstock import HandlerError
 from penstock.compat.inferless._response import to_array, to_tensors
@@ -43,8 +43,8 @@ FOREIGN = "class Foreign:\n    dtype = 'torch.float32'\n    def tolist(self): re
 def test_i09_each_kind_of_value_with_its_type_shape_and_order(tmp_path: Path) -> None:
     body = "def infer(self, inputs): return {" + ", ".join(f"{name!r}: {one[0]}" for name, one in KINDS.items()) + "}"
     app = f"import numpy as np\n{FOREIGN}\n{app_class(body)}"
-    with served(written(tmp_path, app)) as caller:
-        found = caller.outputs()
+    with served(write_app(tmp_path, app)) as api:
+        found = api.outputs()
     assert list(found) == list(KINDS)
     assert found == {name: one[1:] for name, one in KINDS.items()}
 
@@ -64,23 +64,23 @@ WRONG = {
 
 
 @pytest.mark.parametrize("value", WRONG)
-def test_i10_values_that_no_tensor_holds(value: str) -> None:
+def test_i10_values_without_a_tensor_form(value: str) -> None:
     with pytest.raises(HandlerError) as raised:
         to_array("k", eval(value))
     assert str(raised.value).startswith(WRONG[value])
 
 
 @pytest.mark.parametrize("value", ["{'a': 1}", "(1, 2)", "None", "[]"])
-def test_i10_callers_are_told_with_500(tmp_path: Path, value: str) -> None:
-    with served(written(tmp_path, app_class(f"def infer(self, inputs): return {{'k': {value}}}"))) as caller:
-        status, message = caller.refusal()
+def test_i10_clients_get_status_500(tmp_path: Path, value: str) -> None:
+    with served(write_app(tmp_path, app_class(f"def infer(self, inputs): return {{'k': {value}}}"))) as api:
+        status, message = api.error_of()
     assert status == 500
     assert message.startswith(WRONG[value])
 
 
-def test_i10_what_is_no_dict_at_all(tmp_path: Path) -> None:
-    with served(written(tmp_path, app_class("def infer(self, inputs): return 3"))) as caller:
-        assert caller.refusal() == (500, "infer returned a int, expected a dict of outputs by name")
+def test_i10_a_result_that_is_not_a_dict(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, app_class("def infer(self, inputs): return 3"))) as api:
+        assert api.error_of() == (500, "infer returned a int, expected a dict of outputs by name")
 
 
 def test_i10_an_empty_list_of_a_declared_type() -> None:
@@ -91,29 +91,29 @@ def test_i10_an_empty_list_of_a_declared_type() -> None:
 
 
 def test_i11_name_version_outputs_and_id(tmp_path: Path) -> None:
-    with served(written(tmp_path, app_class("def infer(self, inputs): return {'y': 1}"))) as caller:
-        told = caller.infer(id="a7").json()
-        assert told == {
+    with served(write_app(tmp_path, app_class("def infer(self, inputs): return {'y': 1}"))) as api:
+        received = api.infer(id="a7").json()
+        assert received == {
             "model_name": "shop",
             "model_version": "1",
             "id": "a7",
             "outputs": [{"name": "y", "datatype": "INT64", "shape": [1], "data": [1]}],
         }
-        assert "id" not in caller.infer().json()
+        assert "id" not in api.infer().json()
 
 
-def test_i11_only_the_outputs_that_are_asked_for(tmp_path: Path) -> None:
-    with served(written(tmp_path, app_class("def infer(self, inputs): return {'y': 1, 'z': 2}"))) as caller:
-        assert list(caller.outputs(outputs=[{"name": "z"}])) == ["z"]
-        assert caller.refusal(outputs=[{"name": "q"}]) == (400, "there is no output 'q', expected 'y', 'z'")
+def test_i11_only_the_requested_outputs(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, app_class("def infer(self, inputs): return {'y': 1, 'z': 2}"))) as api:
+        assert list(api.outputs(outputs=[{"name": "z"}])) == ["z"]
+        assert api.error_of(outputs=[{"name": "q"}]) == (400, "there is no output 'q', expected 'y', 'z'")
 
 
-def test_g02_an_exception_of_the_apps_is_json_with_what_it_says(tmp_path: Path) -> None:
-    with served(written(tmp_path, app_class("def infer(self, inputs): raise ValueError('too dark')"))) as caller:
-        assert caller.refusal() == (500, "infer failed: ValueError: too dark")
+def test_g02_an_exception_of_the_app_is_json_with_its_message(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, app_class("def infer(self, inputs): raise ValueError('too dark')"))) as api:
+        assert api.error_of() == (500, "infer failed: ValueError: too dark")
 
 
-def test_arrays_are_sent_as_they_are() -> None:
+def test_arrays_are_sent_unchanged() -> None:
     assert to_array("k", np.ones((2, 3), np.float32)).shape == (2, 3)
     with pytest.raises(HandlerError, match="output 'k' is an array of complex128, which no tensor can hold"):
         to_array("k", np.ones(2, complex))

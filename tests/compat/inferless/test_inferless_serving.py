@@ -1,4 +1,4 @@
-"""What stands around an app: I-21, I-23, I-24, I-31, G-03."""
+"""Loading, projects, timeouts, volumes and stop: I-21, I-23, I-24, I-31, G-03."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 from pathlib import Path
 
 import pytest
-from inferless_apps import ANY, app_class, served, tensor, written
+from inferless_apps import ANY, app_class, served, tensor, write_app
 
 from penstock import StartupError
 from penstock.compat import inferless
@@ -21,11 +21,11 @@ SCHEMA = (
 
 def test_i21_the_paths_of_the_platform(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {'y': inputs['prompt']}")
-    with served(written(tmp_path, app, SCHEMA)) as caller:
+    with served(write_app(tmp_path, app, SCHEMA)) as api:
         body = {"inputs": [tensor("prompt", "BYTES", "hi")]}
         for verb in ("infer", "versions/1/infer"):
-            assert caller.post(verb, body).json()["outputs"][0]["data"] == ["hi"]
-        metadata = caller.client.get("/v2/models/shop")
+            assert api.post(verb, body).json()["outputs"][0]["data"] == ["hi"]
+        metadata = api.client.get("/v2/models/shop")
         assert metadata.json() == {
             "name": "shop",
             "versions": ["1"],
@@ -36,47 +36,47 @@ def test_i21_the_paths_of_the_platform(tmp_path: Path) -> None:
             ],
             "outputs": [],
         }
-        assert caller.client.get("/v2/models/shop/versions/1").json() == metadata.json()
+        assert api.client.get("/v2/models/shop/versions/1").json() == metadata.json()
         for path in ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/shop/ready", "/v2/models/shop/config"):
-            assert caller.client.get(path).status == 200, path
-        assert caller.client.get("/v2/models").json() == {"models": ["shop"]}
-        answer = caller.client.post("/v2/models/other/infer", '{"inputs": []}')
+            assert api.client.get(path).status == 200, path
+        assert api.client.get("/v2/models").json() == {"models": ["shop"]}
+        answer = api.client.post("/v2/models/other/infer", '{"inputs": []}')
         assert (answer.status, list(answer.json())) == (404, ["error"])
 
 
-def test_i34_the_servers_description_has_the_inputs_and_a_curl(tmp_path: Path) -> None:
+def test_i34_the_openapi_description_has_the_inputs_and_a_curl_command(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {'y': inputs['prompt']}")
-    with served(written(tmp_path, app, SCHEMA)) as caller:
-        told = caller.client.get("/openapi.json").body.decode()
-        assert "/v2/models/shop/infer" in told
-        assert "- `prompt`: BYTES of shape [1]" in told
-        assert "- `sizes`: INT16 of shape [-1], optional" in told
-        assert "curl http://localhost:8000/v2/models/shop/infer" in told
+    with served(write_app(tmp_path, app, SCHEMA)) as api:
+        received = api.client.get("/openapi.json").body.decode()
+        assert "/v2/models/shop/infer" in received
+        assert "- `prompt`: BYTES of shape [1]" in received
+        assert "- `sizes`: INT16 of shape [-1], optional" in received
+        assert "curl http://localhost:8000/v2/models/shop/infer" in received
 
 
-def test_i21_load_takes_what_the_files_hold_now_and_unload_refuses(tmp_path: Path) -> None:
-    home = written(tmp_path, ECHO)
-    with served(home) as caller:
+def test_i21_load_reads_the_files_again_and_unload_rejects_requests(tmp_path: Path) -> None:
+    home = write_app(tmp_path, ECHO)
+    with served(home) as api:
         (home / "app.py").write_text(app_class("def infer(self, inputs): return {'z': 'new'}"))
         (home / "input_schema.py").write_text(ANY.replace('"x"', '"other"'))
-        assert caller.data() == ["nothing"]
-        assert caller.client.post("/v2/repository/models/shop/load").status == 200
-        assert caller.outputs() == {"z": ("BYTES", [1], ["new"])}
-        assert caller.client.get("/v2/models/shop").json()["inputs"][0]["name"] == "other"
-        assert caller.client.post("/v2/repository/models/shop/unload").status == 200
-        assert caller.refusal() == (503, "model 'shop' is unloaded")
-        assert caller.client.post("/v2/repository/models/shop/load").status == 200
-        assert caller.data() == ["new"]
+        assert api.data() == ["nothing"]
+        assert api.client.post("/v2/repository/models/shop/load").status == 200
+        assert api.outputs() == {"z": ("BYTES", [1], ["new"])}
+        assert api.client.get("/v2/models/shop").json()["inputs"][0]["name"] == "other"
+        assert api.client.post("/v2/repository/models/shop/unload").status == 200
+        assert api.error_of() == (503, "model 'shop' is unloaded")
+        assert api.client.post("/v2/repository/models/shop/load").status == 200
+        assert api.data() == ["new"]
 
 
-def test_i21_what_cannot_be_loaded_leaves_what_there_was(tmp_path: Path) -> None:
-    home = written(tmp_path, ECHO)
-    with served(home) as caller:
+def test_i21_a_failed_reload_keeps_the_previous_code(tmp_path: Path) -> None:
+    home = write_app(tmp_path, ECHO)
+    with served(home) as api:
         (home / "app.py").write_text("undefined_thing\n")
-        answer = caller.client.post("/v2/repository/models/shop/load")
+        answer = api.client.post("/v2/repository/models/shop/load")
         assert answer.status == 400
         assert answer.error() == "model 'shop' cannot be loaded: NameError: name 'undefined_thing' is not defined"
-        assert caller.data() == ["nothing"]
+        assert api.data() == ["nothing"]
 
 
 VERSION_1 = """
@@ -102,7 +102,7 @@ def test_i23_the_project_of_the_first_version(tmp_path: Path) -> None:
     from penstock.compat.inferless._load import settings_of
     from penstock.compat.inferless._spec.app_files import read_app
 
-    home = written(tmp_path, ECHO, inferless__yaml=VERSION_1, mine__yaml="build:\n  run: [true]\n")
+    home = write_app(tmp_path, ECHO, inferless__yaml=VERSION_1, mine__yaml="build:\n  run: [true]\n")
     found = read_app(home)
     settings = settings_of(found, {})
     assert (settings.name, settings.timeout, settings.container_concurrency) == ("my-shop", 90.0, 3)
@@ -112,9 +112,9 @@ def test_i23_the_project_of_the_first_version(tmp_path: Path) -> None:
 
 
 def test_i23_the_project_of_the_second_version(tmp_path: Path) -> None:
-    with served(written(tmp_path, ECHO, inferless__yaml=VERSION_2)) as caller:
-        assert caller.name == "shop-two"
-        assert caller.data() == ["nothing"]
+    with served(write_app(tmp_path, ECHO, inferless__yaml=VERSION_2)) as api:
+        assert api.name == "shop-two"
+        assert api.data() == ["nothing"]
 
 
 @pytest.mark.parametrize(
@@ -125,30 +125,30 @@ def test_i23_the_project_of_the_second_version(tmp_path: Path) -> None:
         ("a: [\n", "inferless.yaml is not YAML"),
     ],
 )
-def test_i23_a_project_that_is_none(tmp_path: Path, text: str, problem: str) -> None:
+def test_i23_an_invalid_project_file(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(StartupError, match=problem):
-        inferless.load(written(tmp_path, ECHO, inferless__yaml=text), {})
+        inferless.load(write_app(tmp_path, ECHO, inferless__yaml=text), {})
 
 
 SLEEPS = app_class("def infer(self, inputs):\n    if inputs.get('x'): time.sleep(30)\n    return {'y': os.getpid()}")
 
 
-def test_i24_what_takes_too_long_is_504_and_the_worker_goes_on(tmp_path: Path) -> None:
-    with served(written(tmp_path, SLEEPS), timeout="0.3") as caller:
-        before = caller.data()
-        assert caller.refusal(tensor("x", "BYTES", "a")) == (504, "infer did not answer within 0.3s")
-        assert caller.data() == before
+def test_i24_a_timeout_is_504_and_the_worker_stays(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, SLEEPS), timeout="0.3") as api:
+        before = api.data()
+        assert api.error_of(tensor("x", "BYTES", "a")) == (504, "infer did not answer within 0.3s")
+        assert api.data() == before
 
 
-def test_i24_an_app_that_takes_every_exception_is_stopped_too(tmp_path: Path) -> None:
+def test_i24_an_app_that_catches_all_exceptions_is_interrupted_too(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs):\n    try: time.sleep(30)\n    except Exception: pass\n    return {'y': 'caught'}"
     )
-    with served(written(tmp_path, app), timeout=0.3) as caller:
-        assert caller.refusal()[0] == 504
+    with served(write_app(tmp_path, app), timeout=0.3) as api:
+        assert api.error_of()[0] == 504
 
 
-def test_i24_what_cannot_be_interrupted_is_killed_and_started_again(tmp_path: Path) -> None:
+def test_i24_a_call_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     app = app_class(
         """
         def infer(self, inputs):
@@ -159,18 +159,18 @@ def test_i24_what_cannot_be_interrupted_is_killed_and_started_again(tmp_path: Pa
             return {"y": 1}
         """
     )
-    with served(written(tmp_path, app), timeout=0.3) as caller:
-        status, message = caller.refusal(tensor("x", "BYTES", "a"))
+    with served(write_app(tmp_path, app), timeout=0.3) as api:
+        status, message = api.error_of(tensor("x", "BYTES", "a"))
         assert status == 500
         assert "its process did not answer within 5.3s and was killed" in message
-        until(lambda: caller.infer().status == 200, "the new process")
+        until(lambda: api.infer().status == 200, "the new process")
 
 
-def test_g01_an_app_that_dies_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_g01_a_crash_does_not_affect_other_apps(tmp_path: Path) -> None:
     from penstock.testing import Client
 
-    dies = written(tmp_path / "a", app_class("def infer(self, inputs): os._exit(3)"))
-    lives = written(tmp_path / "b", ECHO)
+    dies = write_app(tmp_path / "a", app_class("def infer(self, inputs): os._exit(3)"))
+    lives = write_app(tmp_path / "b", ECHO)
     with Client(*inferless.load(dies, {"name": "dies"}), *inferless.load(lives, {"name": "lives"})) as client:
         answer = client.post("/v2/models/dies/infer", '{"inputs": []}')
         assert answer.status == 500
@@ -192,15 +192,15 @@ def test_i24_an_async_app_is_cancelled(tmp_path: Path) -> None:
             return {"y": self.ended}
         """
     )
-    with served(written(tmp_path, app), timeout=0.3) as caller:
-        assert caller.refusal(tensor("x", "BYTES", "a"))[0] == 504
-        assert caller.data() == ["cancelled"]
+    with served(write_app(tmp_path, app), timeout=0.3) as api:
+        assert api.error_of(tensor("x", "BYTES", "a"))[0] == 504
+        assert api.data() == ["cancelled"]
 
 
-def test_i24_the_time_of_the_project_counts(tmp_path: Path) -> None:
-    home = written(tmp_path, SLEEPS, inferless__yaml="name: a\ninference_time: '0.3'\n")
-    with served(home) as caller:
-        assert caller.refusal(tensor("x", "BYTES", "a"))[0] == 504
+def test_i24_the_time_limit_of_the_project(tmp_path: Path) -> None:
+    home = write_app(tmp_path, SLEEPS, inferless__yaml="name: a\ninference_time: '0.3'\n")
+    with served(home) as api:
+        assert api.error_of(tensor("x", "BYTES", "a"))[0] == 504
 
 
 def test_i31_variables_and_volumes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -209,17 +209,17 @@ def test_i31_variables_and_volumes(tmp_path: Path, caplog: pytest.LogCaptureFixt
     app = app_class(
         "def infer(self, inputs): return {n: os.environ.get(n, '-') for n in ('COLOUR', 'TOKEN', 'NFS_VOLUME')}"
     )
-    home = written(tmp_path, app, inferless__yaml=project)
+    home = write_app(tmp_path, app, inferless__yaml=project)
     options = {"env": {"TOKEN": "t"}, "volumes": str(tmp_path / "volumes")}
-    with caplog.at_level(logging.WARNING), served(home, **options) as caller:
-        found = {name: one[2][0] for name, one in caller.outputs().items()}
+    with caplog.at_level(logging.WARNING), served(home, **options) as api:
+        found = {name: one[2][0] for name, one in api.outputs().items()}
     assert found == {"COLOUR": "red", "TOKEN": "t", "NFS_VOLUME": str(tmp_path / "volumes" / "mine")}
     assert "secrets missing in the environment: OTHER" in caplog.text
     with pytest.raises(StartupError, match="there is no folder"):
         inferless.load(home, {"volumes": str(tmp_path / "nowhere")})
 
 
-def test_g03_what_is_under_way_ends_and_finalize_is_called(tmp_path: Path) -> None:
+def test_g03_running_calls_finish_and_finalize_is_called(tmp_path: Path) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
     app = app_class(
@@ -231,17 +231,17 @@ def test_g03_what_is_under_way_ends_and_finalize_is_called(tmp_path: Path) -> No
         def finalize(self): open('ended', 'w').close()
         """
     )
-    home = written(tmp_path, app)
+    home = write_app(tmp_path, app)
     with ThreadPoolExecutor(1) as pool:
-        with served(home) as caller:
-            answer = pool.submit(caller.data)
+        with served(home) as api:
+            answer = pool.submit(api.data)
             until((home / "begun").exists, "the call")
         assert answer.result() == [1]
     until((home / "ended").exists, "finalize")
 
 
-def test_g02_bodies_that_are_none(tmp_path: Path) -> None:
-    with served(written(tmp_path, ECHO)) as caller:
+def test_g02_invalid_bodies(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, ECHO)) as api:
         for body, problem in (
             ("{", "the body is not JSON"),
             ("[]", "the body must be a JSON object with 'inputs' or 'parameters'"),
@@ -256,6 +256,6 @@ def test_g02_bodies_that_are_none(tmp_path: Path) -> None:
             ('{"id": 3}', "'id' must be a string"),
             ('{"outputs": 3}', "'outputs' must be a list of objects with a 'name'"),
         ):
-            answer = caller.client.post("/v2/models/shop/infer", body)
+            answer = api.client.post("/v2/models/shop/infer", body)
             assert answer.status == 400
             assert answer.error().startswith(problem)

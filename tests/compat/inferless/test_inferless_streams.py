@@ -1,4 +1,4 @@
-"""Answers in pieces: I-14 to I-16, I-29."""
+"""Streaming responses: I-14 to I-16, I-29."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from inferless_apps import ANY, app_class, live, served, tensor, written
+from inferless_apps import ANY, app_class, live, served, tensor, write_app
 
 STREAMING = ANY + "IS_STREAMING_OUTPUT = True\n"
 COUNT = """
@@ -44,11 +44,11 @@ def piece(n: int, text: str = "-") -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_i15_i29_pieces_in_their_order_and_an_end(tmp_path: Path, form: str) -> None:
+def test_i15_i29_chunks_in_order_and_an_end(tmp_path: Path, form: str) -> None:
     schema = ANY if "generator" in form else STREAMING
-    with served(written(tmp_path, app_class(FORMS[form]), schema)) as caller:
+    with served(write_app(tmp_path, app_class(FORMS[form]), schema)) as api:
         for _ in range(2):
-            answer = caller.post("infer", {"parameters": {"x": "hi"}})
+            answer = api.post("infer", {"parameters": {"x": "hi"}})
             assert answer.status == 200
             assert answer.headers["content-type"] == "text/event-stream"
             assert events(answer.body) == [piece(n, "hi") for n in range(3)]
@@ -64,31 +64,31 @@ def test_i15_i29_pieces_in_their_order_and_an_end(tmp_path: Path, form: str) -> 
 )
 @pytest.mark.parametrize("path", ["infer", "generate_stream", "versions/1/infer", "versions/1/generate_stream"])
 def test_i16_bodies_of_all_forms(tmp_path: Path, body: Any, path: str) -> None:
-    with served(written(tmp_path, app_class(COUNT), STREAMING)) as caller:
-        found = events(caller.post(path, body).body)
+    with served(write_app(tmp_path, app_class(COUNT), STREAMING)) as api:
+        found = events(api.post(path, body).body)
         known = {"id": body["id"]} if "id" in body else {}
         assert found == [{**known, **piece(n, "hi")} for n in range(3)]
 
 
 def test_i16_inputs_as_members_of_the_body(tmp_path: Path) -> None:
-    with served(written(tmp_path, app_class(COUNT), STREAMING)) as caller:
-        assert events(caller.post("generate_stream", {"x": "hi"}).body) == [piece(n, "hi") for n in range(3)]
+    with served(write_app(tmp_path, app_class(COUNT), STREAMING)) as api:
+        assert events(api.post("generate_stream", {"x": "hi"}).body) == [piece(n, "hi") for n in range(3)]
 
 
 def test_i16_parameters_of_other_types_and_names(tmp_path: Path) -> None:
-    with served(written(tmp_path, app_class(COUNT), STREAMING)) as caller:
+    with served(write_app(tmp_path, app_class(COUNT), STREAMING)) as api:
         for parameters, problem in (
             ({"x": 3}, "input 'x' has 3, BYTES takes a string"),
             ({"z": 3}, "unexpected input 'z', expected 'x'"),
         ):
-            answer = caller.post("infer", {"parameters": parameters})
+            answer = api.post("infer", {"parameters": parameters})
             assert (answer.status, answer.error()) == (400, problem)
 
 
-def test_i15_an_error_before_the_first_piece_has_its_own_status(tmp_path: Path) -> None:
+def test_i15_an_error_before_the_first_chunk_has_its_own_status(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs, handler): raise ValueError('dark')")
-    with served(written(tmp_path, app, STREAMING)) as caller:
-        answer = caller.post("infer", {})
+    with served(write_app(tmp_path, app, STREAMING)) as api:
+        answer = api.post("infer", {})
         assert (answer.status, answer.error()) == (500, "infer failed: ValueError: dark")
 
 
@@ -96,25 +96,25 @@ def test_i15_a_later_error_is_the_last_event(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs, handler):\n    handler.send_streamed_output({'n': 1})\n    raise ValueError('dark')"
     )
-    with served(written(tmp_path, app, STREAMING)) as caller:
+    with served(write_app(tmp_path, app, STREAMING)) as api:
         for _ in range(2):
-            found = events(caller.post("infer", {}).body)
+            found = events(api.post("infer", {}).body)
             assert found[0]["n"] == 1
             assert found[1:] == [{"error": "infer failed: ValueError: dark"}]
 
 
-def test_i15_no_piece_at_all(tmp_path: Path) -> None:
-    with served(written(tmp_path, app_class("def infer(self, inputs, handler): pass"), STREAMING)) as caller:
-        answer = caller.post("infer", {})
+def test_i15_no_chunk(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, app_class("def infer(self, inputs, handler): pass"), STREAMING)) as api:
+        answer = api.post("infer", {})
         assert (answer.status, answer.body) == (200, b"")
 
 
-def test_lists_in_events_are_flat_and_values_plain(tmp_path: Path) -> None:
+def test_lists_in_events_are_flat_and_scalars_are_scalars(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs, handler): handler.send_streamed_output({'a': [1, 2], 'b': 'ü', 'c': True})"
     )
-    with served(written(tmp_path, app, STREAMING)) as caller:
-        answer = caller.post("infer", {})
+    with served(write_app(tmp_path, app, STREAMING)) as api:
+        answer = api.post("infer", {})
         (found,) = events(answer.body)
         assert (found["a"], found["b"], found["c"]) == ([1, 2], "ü", True)
         assert "ü".encode() in answer.body
@@ -130,7 +130,7 @@ def infer(self, inputs, handler):
 
 @contextmanager
 def post(url: str, body: Any) -> Iterator[http.client.HTTPResponse]:
-    """An answer that is being sent; on leaving, its connection is closed."""
+    """Yields a response that is being sent; closes its connection on exit."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.netloc, timeout=20)
     try:
@@ -141,8 +141,8 @@ def post(url: str, body: Any) -> Iterator[http.client.HTTPResponse]:
         connection.close()
 
 
-def test_i15_events_come_as_they_are_made(tmp_path: Path) -> None:
-    with live(written(tmp_path, app_class(SLOW), STREAMING)) as url:
+def test_i15_events_arrive_when_sent(tmp_path: Path) -> None:
+    with live(write_app(tmp_path, app_class(SLOW), STREAMING)) as url:
         times = []
         with post(f"{url}/generate_stream", {}) as answer:
             while line := answer.readline():
@@ -168,12 +168,12 @@ def infer(self, inputs, handler):
 """
 
 
-def test_i15_a_caller_who_leaves_frees_the_worker(tmp_path: Path) -> None:
-    with live(written(tmp_path, app_class(LEAVING), STREAMING)) as url:
+def test_i15_a_disconnect_frees_the_worker(tmp_path: Path) -> None:
+    with live(write_app(tmp_path, app_class(LEAVING), STREAMING)) as url:
         with post(f"{url}/generate_stream", {}) as answer:
             assert answer.readline().startswith(b"data: ")
-        with post(f"{url}/generate_stream", {"parameters": {"x": "ask"}}) as told:
-            assert events(told.read())[0]["left"] == "Cancelled"
+        with post(f"{url}/generate_stream", {"parameters": {"x": "ask"}}) as received:
+            assert events(received.read())[0]["left"] == "Cancelled"
 
 
 CONFIGURED = """
@@ -201,16 +201,16 @@ class InferlessPythonModel:
 
 @pytest.mark.parametrize("spelling", ["", "()"])
 def test_i14_config_makes_it_stream(tmp_path: Path, spelling: str) -> None:
-    with served(written(tmp_path, CONFIGURED.format(spelling=spelling), None)) as caller:
-        answer = caller.post("generate_stream", {"parameters": {"x": "hi"}})
+    with served(write_app(tmp_path, CONFIGURED.format(spelling=spelling), None)) as api:
+        answer = api.post("generate_stream", {"parameters": {"x": "hi"}})
         assert events(answer.body) == [piece(n, "hi") for n in range(2)]
 
 
-def test_i24_a_piece_that_takes_too_long(tmp_path: Path) -> None:
+def test_i24_timeout_of_a_chunk(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs, handler):\n    if inputs.get('x'): time.sleep(30)\n"
         "    handler.send_streamed_output({'n': 1})"
     )
-    with served(written(tmp_path, app, STREAMING), timeout=0.5) as caller:
-        answer = caller.post("generate_stream", {"parameters": {"x": "a"}})
+    with served(write_app(tmp_path, app, STREAMING), timeout=0.5) as api:
+        answer = api.post("generate_stream", {"parameters": {"x": "a"}})
         assert (answer.status, answer.error()) == (504, "infer sent nothing within 0.5s")

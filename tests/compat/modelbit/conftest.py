@@ -1,4 +1,4 @@
-"""A repository of deployments, and a server that serves it for a module's tests."""
+"""A server of a test module's deployments."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from modelbit_asking import Asker
+from modelbit_http import HttpClient
 from modelbit_repository import write
 
 from penstock import Server
@@ -14,10 +14,10 @@ from penstock.compat import modelbit
 
 
 @pytest.fixture(scope="module", params=["process", "server"])
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asker]:
-    """A server of the deployments that the test module names in DEPLOYMENTS, with the OPTIONS it names.
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpClient]:
+    """A server of the test module's DEPLOYMENTS, with its OPTIONS.
 
-    Each test runs with both kinds of isolation; one that is about processes alone asks for `of_processes` too.
+    Each test runs with both kinds of isolation; a test of processes only uses `of_processes` too.
     """
     folder = write(tmp_path_factory.mktemp("modelbit"), request.module.DEPLOYMENTS)
     for name, text in getattr(request.module, "FILES", {}).items():
@@ -28,11 +28,11 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     options["isolation"] = request.param
     settings = getattr(request.module, "SETTINGS", {})
     with Server(*modelbit.load(folder, options), http="127.0.0.1:0", grpc=None, **settings) as server:
-        yield Asker(server.http_url, folder, isolation=request.param)
+        yield HttpClient(server.http_url, folder, isolation=request.param)
 
 
 @pytest.fixture
-def of_processes(served: Asker) -> None:
+def of_processes(served: HttpClient) -> None:
     """Skips a test where functions run in the server."""
     if served.isolation != "process":
         pytest.skip("it is about processes")
@@ -40,6 +40,6 @@ def of_processes(served: Asker) -> None:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[modelbit.Workspace]:
-    """A workspace of one test's own."""
+    """A workspace for one test."""
     with modelbit.Workspace(tmp_path / "workspace", address="127.0.0.1:0") as made:
         yield made

@@ -1,4 +1,4 @@
-"""Run by the official client's Python: what it gets, as lines of JSON. Its own code is not changed.
+"""Calls of the unmodified official client; prints the results as JSON. Runs in that client's Python.
 
 Its hosts end in `.localhost`, which not every resolver knows: that alone is answered here.
 """
@@ -40,7 +40,7 @@ def failure(call: Callable[[], Any]) -> Any:
 
 
 FRAME = pd.DataFrame({"x": [1.5, 2.5], "name": ["a", "b"]}, index=[7, 9])
-told = {
+received = {
     "single": ask("doubler", 21),
     "batch": ask("doubler", [[1, 10], [2, 11]]),
     "chunked": ask("doubler", [[place, place] for place in range(1000)], batch_size=64, batch_concurrency=4),
@@ -55,4 +55,4 @@ told = {
     "gone": failure(lambda: ask("gone", 0)),
     "key": failure(lambda: ask("doubler", 1, api_key="wrong")),
 }
-print(json.dumps(told))
+print(json.dumps(received))

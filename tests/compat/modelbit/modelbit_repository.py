@@ -1,4 +1,4 @@
-"""Writes repositories of deployments."""
+"""Repositories of deployments for tests."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 
 
 @dataclass(frozen=True)
-class Written:
-    """A deployment that is to be written."""
+class Files:
+    """Files of a deployment."""
 
     source: str
     main: str
@@ -19,18 +19,18 @@ class Written:
     files: Mapping[str, str | bytes] = field(default_factory=dict)
 
 
-def write(root: Path, deployments: Mapping[str, Written]) -> Path:
-    """Writes deployments below `deployments/`; one whose name has a branch in front of a colon below `branches/`."""
+def write(root: Path, deployments: Mapping[str, Files]) -> Path:
+    """Writes deployments below `deployments/`; those named `BRANCH:NAME` below `branches/`."""
     for name, one in deployments.items():
         branch, _, plain = name.rpartition(":")
         plain, _, version = plain.partition("@")
         home = root / "branches" / branch.replace("/", "~") if branch else root
         folder = home / "deployments" / plain
-        write_one(folder / "versions" / version if version else folder, one)
+        write_deployment(folder / "versions" / version if version else folder, one)
     return root
 
 
-def write_one(folder: Path, one: Written) -> Path:
+def write_deployment(folder: Path, one: Files) -> Path:
     """Writes one deployment's folder."""
     folder.mkdir(parents=True)
     runtime = {"mainFunction": one.main, "pythonVersion": "3.11", **one.metadata.get("runtimeInfo", {})}

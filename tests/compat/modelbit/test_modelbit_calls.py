@@ -1,4 +1,4 @@
-"""What requests mean, and what they are answered: single calls, batches, mistakes."""
+"""Requests and responses: single calls, batches, errors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import socket
 from typing import Any
 
 import pytest
-from modelbit_asking import Asker
-from modelbit_repository import Written
+from modelbit_http import HttpClient
+from modelbit_repository import Files
 
 DEPLOYMENTS = {
-    "doubler": Written("def doubler(half):\n    return half * 2\n", "doubler"),
-    "echo": Written("def echo(*values):\n    return list(values)\n", "echo"),
-    "one": Written("def one(value):\n    return value\n", "one"),
-    "three": Written("def three(a, b, c=1):\n    return a + b * c\n", "three"),
-    "fails": Written(
+    "doubler": Files("def doubler(half):\n    return half * 2\n", "doubler"),
+    "echo": Files("def echo(*values):\n    return list(values)\n", "echo"),
+    "one": Files("def one(value):\n    return value\n", "one"),
+    "three": Files("def three(a, b, c=1):\n    return a + b * c\n", "three"),
+    "fails": Files(
         "COUNT = 0\n"
         "def fails(value):\n"
         "    global COUNT\n"
@@ -25,7 +25,7 @@ DEPLOYMENTS = {
         "    return 1 / value\n",
         "fails",
     ),
-    "later": Written(
+    "later": Files(
         "import asyncio\n"
         "AT_ONCE = MOST = 0\n"
         "async def later(value):\n"
@@ -41,71 +41,71 @@ DEPLOYMENTS = {
 SETTINGS = {"max_body_bytes": 20_000_000}
 
 
-def test_m01_a_batch_of_three_rows(served: Asker) -> None:
+def test_m01_a_batch_of_three_rows(served: HttpClient) -> None:
     answered = served.raw("/v1/doubler/latest", b'{"data": [[1, 10], [2, 11], [3, 12]]}')
     assert answered.body == b'{"data":[[1,20],[2,22],[3,24]]}'
     assert answered.headers["content-type"] == "application/json"
 
 
 @pytest.mark.parametrize("data", [21, 2.5, True, "text", None, {"a": [1]}, {}])
-def test_m02_one_argument(served: Asker, data: Any) -> None:
-    assert served.ask("one", data).data == data
+def test_m02_one_argument(served: HttpClient, data: Any) -> None:
+    assert served.call("one", data).data == data
 
 
-def test_m02_a_list_has_the_arguments_of_one_call(served: Asker) -> None:
-    assert served.ask("echo", [1, "b", {"c": 2}, [3]]).data == [1, "b", {"c": 2}, [3]]
-    assert served.ask("three", [1, 2, 3]).data == 7
-    assert served.ask("three", [1, 2]).data == 3
+def test_m02_a_list_has_the_arguments_of_one_call(served: HttpClient) -> None:
+    assert served.call("echo", [1, "b", {"c": 2}, [3]]).data == [1, "b", {"c": 2}, [3]]
+    assert served.call("three", [1, 2, 3]).data == 7
+    assert served.call("three", [1, 2]).data == 3
 
 
-def test_m02_a_header_has_a_list_be_one_argument(served: Asker) -> None:
-    assert served.ask("one", [[20, 3]], {"X-Single": "true"}).data == [[20, 3]]
-    assert served.ask("one", [[20, 3]]).data == [[20, 3]], "without it: a row with the id 20"
-    assert served.ask("one", [1, 2], {"X-Single": "true"}).data == [1, 2]
+def test_m02_a_header_makes_a_list_one_argument(served: HttpClient) -> None:
+    assert served.call("one", [[20, 3]], {"X-Single": "true"}).data == [[20, 3]]
+    assert served.call("one", [[20, 3]]).data == [[20, 3]], "without it: a row with the id 20"
+    assert served.call("one", [1, 2], {"X-Single": "true"}).data == [1, 2]
 
 
-def test_m03_dicts_and_several_arguments_in_a_batch(served: Asker) -> None:
-    assert served.ask("one", [[1, {"a": 2}], [2, {"a": 3}]]).data == [[1, {"a": 2}], [2, {"a": 3}]]
-    assert served.ask("three", [[1, 1, 2, 3], [2, 4, 5, 6]]).data == [[1, 7], [2, 34]]
-    assert served.ask("echo", [[1], [2]]).data == [[1, []], [2, []]], "rows without arguments"
+def test_m03_dicts_and_several_arguments_in_a_batch(served: HttpClient) -> None:
+    assert served.call("one", [[1, {"a": 2}], [2, {"a": 3}]]).data == [[1, {"a": 2}], [2, {"a": 3}]]
+    assert served.call("three", [[1, 1, 2, 3], [2, 4, 5, 6]]).data == [[1, 7], [2, 34]]
+    assert served.call("echo", [[1], [2]]).data == [[1, []], [2, []]], "rows without arguments"
 
 
-def test_m04_ids_keep_type_and_order(served: Asker) -> None:
+def test_m04_ids_keep_type_and_order(served: HttpClient) -> None:
     ids = [9, "1", 1, 1.5, None, "b", True, 1]
-    answer = served.ask("one", [[one, place] for place, one in enumerate(ids)]).data
+    answer = served.call("one", [[one, place] for place, one in enumerate(ids)]).data
     assert answer == [[one, place] for place, one in enumerate(ids)]
     assert [type(row[0]) for row in answer] == [type(one) for one in ids]
 
 
 @pytest.mark.parametrize("headers", [{}, {"Content-Type": "application/x-www-form-urlencoded"}, {"Content-Type": "x"}])
-def test_m07_the_body_is_json_whatever_it_is_called(served: Asker, headers: dict[str, str]) -> None:
+def test_m07_the_body_is_json_whatever_its_content_type(served: HttpClient, headers: dict[str, str]) -> None:
     assert served.raw("/v1/doubler/latest", b' {"data": 4}', headers).data == 8
 
 
-def test_m09_an_exception_is_the_callers_answer(served: Asker) -> None:
-    before = served.ask("fails", "count").data
-    answered = served.ask("fails", 0)
+def test_m09_an_exception_is_sent_to_the_client(served: HttpClient) -> None:
+    before = served.call("fails", "count").data
+    answered = served.call("fails", 0)
     assert (answered.status, answered.error) == (400, "ZeroDivisionError: division by zero")
-    assert served.ask("fails", "count").data == before + 1
-    batch = served.ask("fails", [["a", 1], ["b", 0]])
+    assert served.call("fails", "count").data == before + 1
+    batch = served.call("fails", [["a", 1], ["b", 0]])
     assert (batch.status, batch.error) == (400, 'row id "b": ZeroDivisionError: division by zero')
-    assert served.ask("fails", "exit").error == "SystemExit: 3"
+    assert served.call("fails", "exit").error == "SystemExit: 3"
     assert "retry-after" not in answered.headers
 
 
-def test_m10_too_few_and_too_many_arguments(served: Asker) -> None:
-    assert served.ask("doubler", [1, 2]).error == "got 2, but function doubler takes 1 argument (half)"
-    assert served.ask("three", [1]).error == "got 1, but function three takes 2 to 3 arguments (a, b, c)"
-    assert served.ask("three", [[1, 1, 2], ["x", 1]]).error == (
+def test_m10_too_few_and_too_many_arguments(served: HttpClient) -> None:
+    assert served.call("doubler", [1, 2]).error == "got 2, but function doubler takes 1 argument (half)"
+    assert served.call("three", [1]).error == "got 1, but function three takes 2 to 3 arguments (a, b, c)"
+    assert served.call("three", [[1, 1, 2], ["x", 1]]).error == (
         'row id "x": got 1, but function three takes 2 to 3 arguments (a, b, c); the first value of each row is its id'
     )
-    assert served.ask("doubler", [[20]]).error == (
+    assert served.call("doubler", [[20]]).error == (
         "row id 20: got 0, but function doubler takes 1 argument (half); the first value of each row is its id"
     )
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         (b"", "the body is not JSON"),
         (b"{", "the body is not JSON"),
@@ -126,24 +126,24 @@ def test_m10_too_few_and_too_many_arguments(served: Asker) -> None:
         (b'{"data": 1, "response_webhook": "https://x"}', "response_webhook: webhooks are disabled"),
     ],
 )
-def test_m10_what_cannot_be_read(served: Asker, body: bytes, said: str) -> None:
+def test_m10_invalid_bodies(served: HttpClient, body: bytes, message: str) -> None:
     answered = served.raw("/v1/doubler/latest", body)
     assert answered.status == 400
-    assert answered.error.startswith(said)
+    assert answered.error.startswith(message)
 
 
-def test_m10_a_wrong_type_names_the_row(served: Asker) -> None:
-    assert served.ask("three", [[7, 1, 2], [8, 1, "b"]]).error.startswith("row id 8: TypeError: ")
+def test_m10_a_wrong_type_names_the_row(served: HttpClient) -> None:
+    assert served.call("three", [[7, 1, 2], [8, 1, "b"]]).error.startswith("row id 8: TypeError: ")
 
 
-def test_m18_async_functions_compute_rows_at_once(served: Asker) -> None:
-    assert served.ask("later", "a").data == ["a", 1]
-    answer = served.ask("later", [[place, place] for place in range(10)]).data
+def test_m18_async_functions_compute_rows_concurrently(served: HttpClient) -> None:
+    assert served.call("later", "a").data == ["a", 1]
+    answer = served.call("later", [[place, place] for place in range(10)]).data
     assert [row[1][0] for row in answer] == [*range(10)]
     assert max(row[1][1] for row in answer) == 10
 
 
-def test_m26_what_is_too_large_is_refused(served: Asker) -> None:
+def test_m26_a_body_too_large_is_rejected(served: HttpClient) -> None:
     with socket.create_connection(("127.0.0.1", int(served.url.rpartition(":")[2])), timeout=30) as connection:
         # The body is not read, so a client that sends all of it first may not get to the answer.
         connection.sendall(b"POST /v1/one/latest HTTP/1.1\r\nHost: localhost\r\nContent-Length: 25000000\r\n\r\n")
@@ -154,10 +154,10 @@ def test_m26_what_is_too_large_is_refused(served: Asker) -> None:
     assert "20000000" in json.loads(body)["error"]
 
 
-def test_m27_each_row_may_fail_by_itself(served: Asker) -> None:
-    answer = served.ask("fails", [[1, 2], [2, 0], [3, 4]], per_row_errors=True).data
+def test_m27_per_row_errors(served: HttpClient) -> None:
+    answer = served.call("fails", [[1, 2], [2, 0], [3, 4]], per_row_errors=True).data
     assert answer == [[1, 0.5], [2, {"error": "ZeroDivisionError: division by zero"}], [3, 0.25]]
 
 
-def test_m28_an_empty_batch_is_an_empty_list(served: Asker) -> None:
+def test_m28_an_empty_batch_is_an_empty_list(served: HttpClient) -> None:
     assert served.raw("/v1/doubler/latest", b'{"data": []}').body == b'{"data":[]}'

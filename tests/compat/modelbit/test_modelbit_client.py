@@ -1,4 +1,4 @@
-"""M-12: our `get_inference`, against a server that counts."""
+"""M-12: our `get_inference`, against a recording server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from modelbit_receiving import Got, echo_rows, receiving
+from modelbit_receiver import Posted, echo_rows, receiving
 
 from penstock.compat.modelbit import UserFacingError, get_inference
 from penstock.compat.modelbit._client import http_retry
@@ -36,7 +36,7 @@ def test_m12_path_and_headers(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (second.path, second.body, "authorization" in second.headers) == ("/v1/f/main/latest", {"data": 1}, False)
 
 
-def test_m12_cut_by_rows() -> None:
+def test_m12_split_by_rows() -> None:
     with receiving(echo_rows) as receiver:
         rows = [[place, place * 2] for place in range(25)]
         answer = get_inference("f", rows, base_url=receiver.url, batch_size=10, batch_concurrency=2)
@@ -45,7 +45,7 @@ def test_m12_cut_by_rows() -> None:
     assert receiver.most_at_once <= 2
 
 
-def test_m12_cut_by_bytes() -> None:
+def test_m12_split_by_bytes() -> None:
     with receiving(echo_rows) as receiver:
         rows = [[place, "x" * 100] for place in range(16)]
         answer = get_inference("f", rows, base_url=receiver.url, batch_bytes=600)
@@ -55,8 +55,8 @@ def test_m12_cut_by_bytes() -> None:
             get_inference("f", [[1, "x" * 700]], base_url=receiver.url, batch_bytes=600)
 
 
-def test_m12_at_once() -> None:
-    def slow(_: int, got: Got) -> tuple[int, Any]:
+def test_m12_concurrency() -> None:
+    def slow(_: int, got: Posted) -> tuple[int, Any]:
         time.sleep(0.1)
         return 200, {"data": got.body["data"]}
 
@@ -73,7 +73,7 @@ def test_m12_a_frame() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_m12_asked_again(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m12_retries(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_retry, "PAUSE", 0.001)
     with receiving(lambda number, _: (status, {"error": "busy"}) if number < 4 else (200, {"data": 1})) as receiver:
         assert get_inference("f", 1, base_url=receiver.url) == {"data": 1}
@@ -84,7 +84,7 @@ def test_m12_asked_again(status: int, monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(receiver.got) == 6
 
 
-def test_m12_as_late_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m12_retry_after_delays_the_retry(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
     monkeypatch.setattr(http_retry.time, "sleep", waited.append)
     with receiving(lambda number, _: (503, {"error": "busy"}) if number == 1 else (200, {"data": 1})) as receiver:
@@ -94,7 +94,7 @@ def test_m12_as_late_as_it_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("status", [400, 408, 500, 502, 504])
-def test_m12_not_asked_again(status: int) -> None:
+def test_m12_statuses_without_a_retry(status: int) -> None:
     with receiving(lambda _, __: (status, {"error": "a\nlast line"})) as receiver:
         with pytest.raises(UserFacingError, match="last line"):
             get_inference("f", 1, base_url=receiver.url)
@@ -107,8 +107,8 @@ def test_m12_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
         get_inference("f", 1, base_url="http://127.0.0.1:1")
 
 
-def test_m12_parts_after_a_failure_are_not_sent() -> None:
-    def fail(number: int, got: Got) -> tuple[int, Any]:
+def test_m12_chunks_after_a_failure_are_not_sent() -> None:
+    def fail(number: int, got: Posted) -> tuple[int, Any]:
         time.sleep(0.02)
         return (400, {"error": "no"}) if number == 2 else (200, {"data": got.body["data"]})
 
@@ -118,7 +118,7 @@ def test_m12_parts_after_a_failure_are_not_sent() -> None:
         assert len(receiver.got) < 20
 
 
-def test_m20_links_and_webhooks_of_a_batch_that_is_cut() -> None:
+def test_m20_links_and_webhooks_of_a_split_batch() -> None:
     rows = [[1], [2]]
     with receiving(lambda number, _: (200, {"data": f"http://link/{number}"})) as receiver:
         answer = get_inference("f", rows, base_url=receiver.url, batch_size=1, response_format="links")
@@ -132,7 +132,7 @@ def test_m20_links_and_webhooks_of_a_batch_that_is_cut() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("given", "message"),
     [
         ({"data": {"data": 1}}, "double-nested"),
         ({"deployment": "a b"}, "Invalid 'deployment' value"),
@@ -147,12 +147,12 @@ def test_m20_links_and_webhooks_of_a_batch_that_is_cut() -> None:
         ({"base_url": None, "region": "us-east-1"}, "Missing 'workspace' value"),
     ],
 )
-def test_m12_what_cannot_be_sent(given: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m12_invalid_arguments(given: dict[str, Any], message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("MB_BASE_URL", "MB_WORKSPACE_NAME", "MB_API_KEY"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(UserFacingError) as raised:
         get_inference(**{"deployment": "f", "data": 1, "base_url": "http://127.0.0.1:1", **given})
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_m12_hosts_of_the_vendor() -> None:

@@ -1,4 +1,4 @@
-"""M-06 and M-22: functions deployed from a script, again and again."""
+"""M-06 and M-22: functions deployed from a script, repeatedly."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from modelbit_asking import Asker
-from modelbit_repository import Written, write
+from modelbit_http import HttpClient
+from modelbit_repository import Files, write
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -24,18 +24,18 @@ def _score(x: float) -> float:
 
 
 def test_m06_versions_stay_and_latest_moves(workspace: modelbit.Workspace) -> None:
-    asker = Asker(workspace.url, workspace.folder)
+    client = HttpClient(workspace.url, workspace.folder)
     first = workspace.deploy(lambda x: ["first", x], name="f")
     assert (first.version, first.url) == (1, f"{workspace.url}/v1/f/main/1")
-    assert asker.ask("f", 1).data == ["first", 1]
+    assert client.call("f", 1).data == ["first", 1]
     second = workspace.deploy(lambda x: ["second", x], name="f")
     assert second.version == 2
-    assert asker.ask("f", 1).data == ["second", 1]
-    assert asker.ask("/v1/f/1", 1).data == ["first", 1]
+    assert client.call("f", 1).data == ["second", 1]
+    assert client.call("/v1/f/1", 1).data == ["first", 1]
     workspace.alias("f", "official", 1)
-    assert asker.ask("/v1/f/official", 1).data == ["first", 1]
+    assert client.call("/v1/f/official", 1).data == ["first", 1]
     workspace.alias("f", "official", 2)
-    assert asker.ask("/v1/f/official", 1).data == ["second", 1]
+    assert client.call("/v1/f/official", 1).data == ["second", 1]
 
 
 def test_m22_globals_helpers_and_pickles(workspace: modelbit.Workspace, tmp_path: Path) -> None:
@@ -51,13 +51,15 @@ def test_m22_globals_helpers_and_pickles(workspace: modelbit.Workspace, tmp_path
         system_packages=["ffmpeg"],
         files=({str(tmp_path / "extra.txt"): "files/extra.txt"},),
     )
-    asker = Asker(workspace.url, workspace.folder)
-    assert asker.ask("predict", [[1, 1.0], [2, 2.0]]).data == [[1, 13.0], [2, 16.0]]
+    client = HttpClient(workspace.url, workspace.folder)
+    assert client.call("predict", [[1, 1.0], [2, 2.0]]).data == [[1, 13.0], [2, 16.0]]
     assert (deployed.folder / "requirements.txt").read_text() == "numpy==2.0.0\n"
     assert (deployed.folder / "files" / "extra.txt").read_text() == "extra"
     assert 'mainFunctionArgs: ["x:float", "return:float"]' in (deployed.folder / "metadata.yaml").read_text()
     with Server(*modelbit.load(workspace.folder, {}), http="127.0.0.1:0", grpc=None) as server:
-        assert Asker(server.http_url, workspace.folder).ask("predict", 1.0).data == 13.0, "the folder is served alone"
+        assert HttpClient(server.http_url, workspace.folder).call("predict", 1.0).data == 13.0, (
+            "the folder is served alone"
+        )
 
 
 def test_m22_frames_and_async(workspace: modelbit.Workspace) -> None:
@@ -84,8 +86,8 @@ def test_m22_a_branch(workspace: modelbit.Workspace) -> None:
     assert modelbit.get_inference("f", 1, base_url=workspace.url) == {"data": "main"}
 
 
-def test_m22_what_cannot_be_deployed(workspace: modelbit.Workspace) -> None:
-    for given, wanted, said in (
+def test_m22_functions_that_cannot_be_deployed(workspace: modelbit.Workspace) -> None:
+    for given, wanted, message in (
         (3, {}, "deploy takes a function or another callable, not int"),
         (lambda x: x, {}, "'<lambda>' is not a valid name"),
         (_score, {"dataframe_mode": True}, "dataframe_mode and example_dataframe go together"),
@@ -96,7 +98,7 @@ def test_m22_what_cannot_be_deployed(workspace: modelbit.Workspace) -> None:
     ):
         with pytest.raises(Exception, match=r".") as raised:
             workspace.deploy(given, **wanted)  # type: ignore[arg-type]
-        assert str(raised.value).startswith(said)
+        assert str(raised.value).startswith(message)
     lock = threading.Lock()
     with pytest.raises(modelbit.UserFacingError, match="uses what cannot be deployed"):
         workspace.deploy(lambda x: lock.locked(), name="locks")
@@ -120,10 +122,10 @@ def test_m22_a_script_is_served(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(SCRIPT)
     with Server(*modelbit.load(script, {}), http="127.0.0.1:0", grpc=None) as server:
-        assert Asker(server.http_url, tmp_path).ask("times", 2).data == 6
+        assert HttpClient(server.http_url, tmp_path).call("times", 2).data == 6
 
 
-def test_m22_a_script_that_deploys_and_asks(tmp_path: Path) -> None:
+def test_m22_a_script_that_deploys_and_calls(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     asks = "from modelbit import workspace\nurl = workspace.current().workspace.url\n"
     asks += "print(mb.get_inference('times', [[1, 2]], base_url=url))\n"
@@ -135,15 +137,15 @@ def test_m22_a_script_that_deploys_and_asks(tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "{'data': [[1, 6]]}"
 
 
-def test_g01_a_deployment_that_ends_takes_no_other_with_it(tmp_path: Path) -> None:
+def test_g01_a_crash_does_not_affect_other_deployments(tmp_path: Path) -> None:
     folder = write(
         tmp_path,
         {
-            "dies": Written("import os\ndef dies(x):\n    os._exit(1)\n", "dies"),
-            "lives": Written("def lives(x):\n    return x\n", "lives"),
+            "dies": Files("import os\ndef dies(x):\n    os._exit(1)\n", "dies"),
+            "lives": Files("def lives(x):\n    return x\n", "lives"),
         },
     )
     with Server(*modelbit.load(folder, {}), http="127.0.0.1:0", grpc=None) as server:
-        asker = Asker(server.http_url, folder)
-        assert asker.ask("dies", 1).status == 400
-        assert asker.ask("lives", 1).data == 1
+        client = HttpClient(server.http_url, folder)
+        assert client.call("dies", 1).status == 400
+        assert client.call("lives", 1).data == 1

@@ -1,4 +1,4 @@
-"""M-08: what functions return, as JSON that every reader takes."""
+"""M-08: results of functions as portable JSON."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_m08_values(value: Any, wanted: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (b"abc", "an object of type bytes, which JSON does not have: send base64.b64encode(value).decode()"),
         ({"a": {1, 2}}, "an object of type set, which JSON does not have: send sorted(value) or list(value)"),
@@ -111,12 +111,12 @@ def test_m08_values(value: Any, wanted: Any) -> None:
         ([Point], "an object of type type"),
     ],
 )
-def test_m08_what_json_does_not_have(value: Any, said: str) -> None:
-    with pytest.raises(TypeError, match=said.replace("(", r"\(").replace(")", r"\)")):
+def test_m08_values_without_a_json_form(value: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message.replace("(", r"\(").replace(")", r"\)")):
         dumps(value)
 
 
-def test_m08_what_holds_itself() -> None:
+def test_m08_recursive_values() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(ValueError, match="holds itself"):
@@ -134,13 +134,13 @@ def test_m27_nan_can_be_an_error() -> None:
     "value",
     [2**63 - 1, -(2**63), 2**64, 123456789012345678901234567890, -(10**19), 1.5e300, "a\ud800", 10**400, [0.1] * 3],
 )
-def test_m04_what_comes_is_as_it_was_sent(value: Any) -> None:
+def test_m04_values_arrive_unchanged(value: Any) -> None:
     found = loads(json.dumps([value, "x"]).encode())
     assert found == [value, "x"]
     assert type(found[0]) is type(value)
 
 
-def test_m10_nan_and_other_encodings_are_taken() -> None:
+def test_m10_nan_and_other_encodings_are_accepted() -> None:
     assert math.isnan(loads(b"[NaN]")[0])
     assert loads("[1]".encode("utf-16")) == [1]
     with pytest.raises(ValueError, match="Expecting value"):
@@ -148,7 +148,7 @@ def test_m10_nan_and_other_encodings_are_taken() -> None:
 
 
 @pytest.mark.parametrize("enabled", [True, False])
-def test_m03_large_bodies_leave_the_collector_as_it_was(enabled: bool) -> None:
+def test_m03_large_bodies_leave_the_garbage_collector_enabled(enabled: bool) -> None:
     before = gc.isenabled()
     try:
         gc.enable() if enabled else gc.disable()

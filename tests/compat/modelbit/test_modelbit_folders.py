@@ -1,4 +1,4 @@
-"""M-17: a deployment's folder as it is exported, with its pickles, its helpers and its `import modelbit`."""
+"""M-17: exported deployment folders, with pickles, helpers and `import modelbit`."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from modelbit_asking import Asker
-from modelbit_repository import Written, write, write_one
+from modelbit_http import HttpClient
+from modelbit_repository import Files, write, write_deployment
 
 from penstock import LoadError, Server, StartupError
 from penstock.compat import modelbit
@@ -54,7 +54,7 @@ if __name__ == "__main__":
     print(predict(*(modelbit.parseArg(v) for v in sys.argv[1:])))
 """
 DEPLOYMENTS = {
-    "predict": Written(
+    "predict": Files(
         SOURCE,
         "predict",
         {"runtimeInfo": {"mainFunctionArgs": ["what:str", "return:Any"]}, "tags": ["a"]},
@@ -74,76 +74,76 @@ def variable() -> None:
     os.environ["FROM_ENV"] = "of the environment"
 
 
-def test_m17_pickles_helpers_and_common_files(served: Asker) -> None:
-    assert served.ask("predict", "weights").data == [[1, 2, 3], {"a": 1}, "helper", "shared"]
+def test_m17_pickles_helpers_and_common_files(served: HttpClient) -> None:
+    assert served.call("predict", "weights").data == [[1, 2, 3], {"a": 1}, "helper", "shared"]
 
 
-def test_m17_secrets(served: Asker) -> None:
-    assert served.ask("predict", "secret").data == ["s3cret", "of the environment", ""]
-    assert served.ask("predict", "no secret").error.startswith("UserFacingError: there is no secret 'NO'")
+def test_m17_secrets(served: HttpClient) -> None:
+    assert served.call("predict", "secret").data == ["s3cret", "of the environment", ""]
+    assert served.call("predict", "no secret").error.startswith("UserFacingError: there is no secret 'NO'")
 
 
-def test_m17_the_module_of_the_worker(served: Asker) -> None:
-    assert served.ask("predict", "parse").data == [[1], "a b", True]
-    assert served.ask("predict", "trace").data in ("penstock.compat.modelbit", "modelbit")
-    assert served.ask("predict", "save").data == {"a": 1}
+def test_m17_the_module_of_the_worker(served: HttpClient) -> None:
+    assert served.call("predict", "parse").data == [[1], "a b", True]
+    assert served.call("predict", "trace").data in ("penstock.compat.modelbit", "modelbit")
+    assert served.call("predict", "save").data == {"a": 1}
 
 
-def test_m17_pickles_are_of_the_folder_alone(served: Asker) -> None:
-    error = served.ask("predict", "outside").error
+def test_m17_pickles_are_read_from_the_folder_only(served: HttpClient) -> None:
+    error = served.call("predict", "outside").error
     assert error == "UserFacingError: '../../../etc/passwd.pkl' lies outside of the deployment's folder"
 
 
-def test_m17_models_of_the_registry(served: Asker) -> None:
+def test_m17_models_of_the_registry(served: HttpClient) -> None:
     home = served.folder / "registry"
     home.mkdir()
     (home / "scores.pkl").write_bytes(pickle.dumps(7))
-    assert served.ask("predict", "model").data == [7, {"scores": 7}]
+    assert served.call("predict", "model").data == [7, {"scores": 7}]
 
 
-def test_m27_deployment_info(served: Asker) -> None:
+def test_m27_deployment_info(served: HttpClient) -> None:
     info = {"branch": "main", "name": "predict", "version": "1"}
-    assert served.ask("predict", "info").data == [info, True, "main"]
+    assert served.call("predict", "info").data == [info, True, "main"]
 
 
-def test_m17_one_deployment_alone(served: Asker) -> None:
+def test_m17_one_deployment_alone(served: HttpClient) -> None:
     folder = served.folder / "deployments" / "predict"
     with Server(*modelbit.load(folder, {}), http="127.0.0.1:0", grpc=None) as server:
-        assert Asker(server.http_url, folder).ask("predict", "weights").data[3] == "shared"
+        assert HttpClient(server.http_url, folder).call("predict", "weights").data[3] == "shared"
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("written", "message"),
     [
-        (Written("def f(x):\n    return x\n", "g"), "has no function 'g'"),
-        (Written("import not_there\ndef f(x):\n    return x\n", "f"), "No module named 'not_there'"),
+        (Files("def f(x):\n    return x\n", "g"), "has no function 'g'"),
+        (Files("import not_there\ndef f(x):\n    return x\n", "f"), "No module named 'not_there'"),
     ],
 )
-def test_m17_what_cannot_start(tmp_path: Path, written: Written, said: str) -> None:
+def test_m17_start_errors(tmp_path: Path, written: Files, message: str) -> None:
     folder = write(tmp_path, {"f": written})
     with pytest.raises(LoadError) as raised:
         Server(*modelbit.load(folder, {}), http="127.0.0.1:0", grpc=None).start()
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("metadata", "said"),
+    ("metadata", "message"),
     [
         ({"runtimeInfo": {"mainFunctionArgs": ["y:int"]}}, "mainFunctionArgs has y, but f takes x"),
         ({"runtimeInfo": {"mainFunctionArgs": "x"}}, "mainFunctionArgs is 'x', expected a list of texts"),
         ({"dataframeModeColumns": []}, "dataframeModeColumns is [], expected a list of columns"),
     ],
 )
-def test_m17_metadata_that_is_wrong(tmp_path: Path, metadata: dict[str, object], said: str) -> None:
-    folder = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f", metadata)})
+def test_m17_invalid_metadata(tmp_path: Path, metadata: dict[str, object], message: str) -> None:
+    folder = write(tmp_path, {"f": Files("def f(x):\n    return x\n", "f", metadata)})
     with pytest.raises(StartupError) as raised:
         modelbit.load(folder, {})
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
-def test_m17_options_that_are_wrong(tmp_path: Path) -> None:
-    folder = write(tmp_path, {"f": Written("def f(x):\n    return x\n", "f")})
-    for options, said in (
+def test_m17_invalid_options(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"f": Files("def f(x):\n    return x\n", "f")})
+    for options, message in (
         ({"speed": "1"}, "unknown option 'speed', expected one of isolation, workers"),
         ({"workers": "many"}, "option workers: got 'many', expected an integer"),
         ({"workers": 0}, "option workers: got 0, expected 1 or more"),
@@ -152,11 +152,11 @@ def test_m17_options_that_are_wrong(tmp_path: Path) -> None:
     ):
         with pytest.raises(StartupError) as raised:
             modelbit.load(folder, options)
-        assert str(raised.value).startswith(said)
+        assert str(raised.value).startswith(message)
 
 
 def test_g06_detect(tmp_path: Path) -> None:
-    folder = write(tmp_path / "repository", {"f": Written("def f(x):\n    return x\n", "f")})
+    folder = write(tmp_path / "repository", {"f": Files("def f(x):\n    return x\n", "f")})
     found = modelbit.detect(folder)
     assert found is not None
     assert (found.integration, found.why) == ("modelbit", "it has deployments/ with f")
@@ -179,12 +179,15 @@ def test_m17_check_and_describe(tmp_path: Path) -> None:
         "dataframeModeColumns": [{"name": "a", "dtype": "int64"}],
     }
     root = write(
-        tmp_path, {"f": Written("def f(x):\n    return x\n", "f", metadata, {"requirements.txt": "a==1\n# no\n"})}
+        tmp_path,
+        {"f": Files("def f(x):\n    return x\n", "f", metadata, {"requirements.txt": "a==1\n# no\n"})},
     )
     assert modelbit.check(root) == []
     (root / "endpoints").mkdir()
     (root / "endpoints" / "e.yaml").write_text("backends: {a: {deployment: {name: gone}}}\n")
-    write_one(root / "deployments" / "g", Written("raise ValueError('no')\n", "g", {}, {"data/m.pkl": "_file: x\n"}))
+    write_deployment(
+        root / "deployments" / "g", Files("raise ValueError('no')\n", "g", {}, {"data/m.pkl": "_file: x\n"})
+    )
     problems = modelbit.check(root)
     assert problems[0].endswith("m.pkl is a placeholder of a missing file: clone the repository with its files")
     assert problems[1:] == [
@@ -209,18 +212,18 @@ def test_m17_a_first_example_can_be_served(tmp_path: Path) -> None:
     written = modelbit.scaffold(tmp_path)
     assert {one.name for one in written} == {"source.py", "metadata.yaml", "requirements.txt"}
     with Server(*modelbit.load(tmp_path, {}), http="127.0.0.1:0", grpc=None) as server:
-        assert Asker(server.http_url, tmp_path).ask("doubler", [[1, 10]]).data == [[1, 20]]
+        assert HttpClient(server.http_url, tmp_path).call("doubler", [[1, 10]]).data == [[1, 20]]
     assert "modelbit" not in sys.modules, "the integration stands in for it in workers alone"
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_g03_a_request_that_runs_is_finished_at_the_end(tmp_path: Path, isolation: str) -> None:
+def test_g03_a_running_request_finishes_on_stop(tmp_path: Path, isolation: str) -> None:
     source = "import time\ndef slow(x):\n    time.sleep(0.6)\n    return x\n"
-    folder = write(tmp_path, {"slow": Written(source, "slow")})
+    folder = write(tmp_path, {"slow": Files(source, "slow")})
     server = Server(*modelbit.load(folder, {"isolation": isolation}), http="127.0.0.1:0", grpc=None).start()
-    asker = Asker(server.http_url, folder)
+    client = HttpClient(server.http_url, folder)
     with ThreadPoolExecutor(1) as threads:
-        running = threads.submit(asker.ask, "slow", 5)
+        running = threads.submit(client.call, "slow", 5)
         time.sleep(0.2)
         assert server.stop() == []
         assert running.result().data == 5

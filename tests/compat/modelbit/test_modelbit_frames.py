@@ -1,4 +1,4 @@
-"""DataFrame mode: one call for the rows of a request, or of several."""
+"""DataFrame mode: one call for the rows of one or several requests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from modelbit_asking import Asker
-from modelbit_repository import Written, write
+from modelbit_http import HttpClient
+from modelbit_repository import Files, write
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -56,7 +56,7 @@ COLUMNS = {
         {"name": "how", "dtype": "object", "example": "list"},
     ]
 }
-FRAME = Written(SOURCE, "frame", COLUMNS)
+FRAME = Files(SOURCE, "frame", COLUMNS)
 DEPLOYMENTS = {"frame": FRAME}
 
 
@@ -64,39 +64,39 @@ def rows(how: str, count: int = 3, **more: Any) -> list[Any]:
     return [[place * 10, {"n": place, "how": how, "x": place + 0.5, **more}] for place in range(count)]
 
 
-def test_m14_one_call_for_a_request(served: Asker) -> None:
-    before = served.ask("frame", rows("calls")).data
-    after = served.ask("frame", rows("calls", 5)).data
+def test_m14_one_call_for_a_request(served: HttpClient) -> None:
+    before = served.call("frame", rows("calls")).data
+    after = served.call("frame", rows("calls", 5)).data
     assert [row[0] for row in after] == [0, 10, 20, 30, 40]
     assert after[0][1] == [*before[0][1], 5]
 
 
-def test_m14_columns_types_and_index(served: Asker) -> None:
-    columns, dtypes, index = served.ask("frame", rows("seen", extra=1)).data[0][1]
+def test_m14_columns_types_and_index(served: HttpClient) -> None:
+    columns, dtypes, index = served.call("frame", rows("seen", extra=1)).data[0][1]
     assert columns == ["x", "n", "how"]
     assert dtypes == ["float64", "int64", "object"]
     assert index == [0, 10, 20]
-    dtypes = served.ask("frame", [[1, {"x": None, "n": None, "how": "seen"}], [2, rows("a")[0][1]]]).data[0][1][1]
+    dtypes = served.call("frame", [[1, {"x": None, "n": None, "how": "seen"}], [2, rows("a")[0][1]]]).data[0][1][1]
     assert dtypes == ["float64", "float64", "object"], "whole numbers have no value that is missing"
 
 
 @pytest.mark.parametrize("how", ["list", "array", "series"])
-def test_m14_values(served: Asker, how: str) -> None:
-    assert served.ask("frame", rows(how)).data == [[0, 1.0], [10, 3.0], [20, 5.0]]
+def test_m14_values(served: HttpClient, how: str) -> None:
+    assert served.call("frame", rows(how)).data == [[0, 1.0], [10, 3.0], [20, 5.0]]
 
 
-def test_m14_values_that_are_rows(served: Asker) -> None:
-    assert served.ask("frame", rows("frame", 2)).data == [[0, {"twice": 1.0}], [10, {"twice": 3.0}]]
-    assert served.ask("frame", rows("matrix", 2)).data == [[0, [0.5, 1.0]], [10, [1.5, 3.0]]]
+def test_m14_values_that_are_rows(served: HttpClient) -> None:
+    assert served.call("frame", rows("frame", 2)).data == [[0, {"twice": 1.0}], [10, {"twice": 3.0}]]
+    assert served.call("frame", rows("matrix", 2)).data == [[0, [0.5, 1.0]], [10, [1.5, 3.0]]]
 
 
-def test_m14_a_single_row_and_none(served: Asker) -> None:
-    assert served.ask("frame", rows("list")[1][1]).data == 3.0
-    assert served.ask("frame", []).data == []
+def test_m14_a_single_row_and_none(served: HttpClient) -> None:
+    assert served.call("frame", rows("list")[1][1]).data == 3.0
+    assert served.call("frame", []).data == []
 
 
 @pytest.mark.parametrize(
-    ("data", "said"),
+    ("data", "message"),
     [
         (rows("short"), "the function gave 1 values for a frame of 3 rows, expected as many"),
         (rows("number"), "the function gave int for a frame of 3 rows, expected a value for each row"),
@@ -107,10 +107,10 @@ def test_m14_a_single_row_and_none(served: Asker) -> None:
         (rows("list", x="many"), "the column 'x' must be float64: could not convert string to float: 'many'"),
     ],
 )
-def test_m14_mistakes(served: Asker, data: Any, said: str) -> None:
-    answered = served.ask("frame", data)
+def test_m14_mistakes(served: HttpClient, data: Any, message: str) -> None:
+    answered = served.call("frame", data)
     assert answered.status == 400
-    assert answered.error.startswith(said)
+    assert answered.error.startswith(message)
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
@@ -119,28 +119,28 @@ def test_m15_requests_share_a_call(tmp_path_factory: pytest.TempPathFactory, iso
     with Server(
         *modelbit.load(folder, {"join": "32", "isolation": isolation}), http="127.0.0.1:0", grpc=None
     ) as server:
-        asker = Asker(server.http_url, folder)
+        client = HttpClient(server.http_url, folder)
 
         def ask(place: int) -> Any:
-            return asker.ask("frame", [[f"{place}{letter}", {"x": place, "n": 1, "how": "sleep"}] for letter in "ab"])
+            return client.call("frame", [[f"{place}{letter}", {"x": place, "n": 1, "how": "sleep"}] for letter in "ab"])
 
         with ThreadPoolExecutor(12) as threads:
             answers = [*threads.map(ask, range(12))]
         for place, answered in enumerate(answers):
             assert answered.data == [[f"{place}a", float(place)], [f"{place}b", float(place)]]
-        calls = asker.ask("frame", rows("calls")).data[0][1][:-1]
+        calls = client.call("frame", rows("calls")).data[0][1][:-1]
         assert sum(calls) == 24
         assert len(calls) <= 4, "the first few may have begun before the others came"
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_m15_a_request_that_fails_fails_alone(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
+def test_m15_a_failing_request_fails_alone(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
     folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
     with Server(*modelbit.load(folder, {"join": 32, "isolation": isolation}), http="127.0.0.1:0", grpc=None) as server:
-        asker = Asker(server.http_url, folder)
+        client = HttpClient(server.http_url, folder)
         asked = [rows("sleep"), rows("sleep"), [[1, 2]], rows("sleep", x="b"), rows("sleep", 1)]
         with ThreadPoolExecutor(5) as threads:
-            answers = [*threads.map(lambda data: asker.ask("frame", data), asked)]
+            answers = [*threads.map(lambda data: client.call("frame", data), asked)]
         assert [one.status for one in answers] == [200, 200, 400, 400, 200]
         assert answers[1].data == [[0, 0.5], [10, 1.5], [20, 2.5]]
 
@@ -161,12 +161,12 @@ def test_m15_a_request_that_fails_fails_alone(tmp_path_factory: pytest.TempPathF
         ("bool", [True, None]),
     ],
 )
-def test_m14_a_column_made_at_once_is_what_one_made_of_objects_is(dtype: str, values: list[Any]) -> None:
+def test_m14_the_fast_conversion_of_a_column_equals_the_slow_one(dtype: str, values: list[Any]) -> None:
     made = to_frame({"x": values}, [Column("x", dtype)], range(len(values)))["x"]
     kept = dtype if None not in values else {"bool": "object"}.get(dtype, "float64")
     pd.testing.assert_series_equal(made, pd.Series(values, dtype="object").astype(kept), check_names=False)
 
 
-def test_m14_a_number_that_is_too_long_names_its_column() -> None:
+def test_m14_an_integer_over_64_bits_names_its_column() -> None:
     with pytest.raises(RequestError, match="the column 'x' must be int64"):
         to_frame({"x": [2**63]}, [Column("x", "int64")], [0])

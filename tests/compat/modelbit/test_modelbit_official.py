@@ -1,4 +1,4 @@
-"""M-11: the vendor's client, as it is published, against this integration.
+"""M-11: the vendor's published client against this integration.
 
 It is in an environment of its own, which tests/clients/setup_tools.py makes. It speaks plain HTTP to hosts with `:5000`
 in their name alone, so the server listens there, or on another port that begins so.
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from modelbit_repository import Written, write
+from modelbit_repository import Files, write
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -23,14 +23,14 @@ TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or Path(__file__).resolve().p
 PYTHON = TOOLS / "modelbit" / "bin" / "python"
 
 DEPLOYMENTS = {
-    "doubler": Written("def doubler(half):\n    return half * 2\n", "doubler"),
-    "fails": Written(
+    "doubler": Files("def doubler(half):\n    return half * 2\n", "doubler"),
+    "fails": Files(
         "COUNT = 0\ndef fails(value):\n    global COUNT\n    if value == 'count':\n        return COUNT\n"
         "    COUNT += 1\n    return 1 / value\n",
         "fails",
     ),
-    "sleeps": Written("import time\ndef sleeps(seconds):\n    time.sleep(seconds)\n", "sleeps"),
-    "frame": Written(
+    "sleeps": Files("import time\ndef sleeps(seconds):\n    time.sleep(seconds)\n", "sleeps"),
+    "frame": Files(
         "def frame(df):\n    return [f'{x} {name}' for x, name in zip(df['x'], df['name'])]\n",
         "frame",
         {"dataframeModeColumns": [{"name": "x", "dtype": "float64"}, {"name": "name", "dtype": "object"}]},
@@ -39,7 +39,7 @@ DEPLOYMENTS = {
 
 
 def free_port() -> int:
-    """A port that begins with 5000: the client looks for that in the host's name."""
+    """A port that starts with 5000, which the client expects in the host name."""
     for port in (5000, *range(50000, 50010)):
         with socket.socket() as tried:
             tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -52,8 +52,8 @@ def free_port() -> int:
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the client got."""
+def received(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """Results of the client."""
     if not PYTHON.exists():
         # It is proprietary: nobody gets it who does not ask for it.
         pytest.skip("Modelbit's client is proprietary, and not fetched: python tests/clients/setup_tools.py modelbit")
@@ -72,32 +72,32 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return answers
 
 
-def test_m11_single_and_batch(told: dict[str, Any]) -> None:
-    assert told["single"] == {"data": 42}
-    assert told["batch"] == {"data": [[1, 20], [2, 22]]}
-    assert told["version"] == told["alias"] == {"data": 2}
+def test_m11_single_and_batch(received: dict[str, Any]) -> None:
+    assert received["single"] == {"data": 42}
+    assert received["batch"] == {"data": [[1, 20], [2, 22]]}
+    assert received["version"] == received["alias"] == {"data": 2}
 
 
-def test_m11_cut_into_requests(told: dict[str, Any]) -> None:
-    assert told["chunked"] == {"data": [[place, place * 2] for place in range(1000)]}
-    assert told["bytes"] == {"data": [[place, "x" * 200] for place in range(50)]}
+def test_m11_split_into_requests(received: dict[str, Any]) -> None:
+    assert received["chunked"] == {"data": [[place, place * 2] for place in range(1000)]}
+    assert received["bytes"] == {"data": [[place, "x" * 200] for place in range(50)]}
 
 
-def test_m11_a_frame(told: dict[str, Any]) -> None:
-    assert told["frame"] == {"data": [[7, "1.5 a"], [9, "2.5 b"]]}
+def test_m11_a_frame(received: dict[str, Any]) -> None:
+    assert received["frame"] == {"data": [[7, "1.5 a"], [9, "2.5 b"]]}
 
 
-def test_m09_failures_are_told_at_once_and_computed_once(told: dict[str, Any]) -> None:
-    kind, text, seconds = told["fails"]
+def test_m09_failures_are_not_retried(received: dict[str, Any]) -> None:
+    kind, text, seconds = received["fails"]
     assert (kind, text) == ("ModelbitError", "ZeroDivisionError: division by zero")
     assert seconds < 5
-    assert told["fails in a batch"][1] == 'row id "b": ZeroDivisionError: division by zero'
+    assert received["fails in a batch"][1] == 'row id "b": ZeroDivisionError: division by zero'
     # Once for the call, and once for each row of the batch.
-    assert told["count"] == {"data": 3}
+    assert received["count"] == {"data": 3}
 
 
-def test_m11_what_is_refused(told: dict[str, Any]) -> None:
-    assert told["timeout"][1] == "deployment 'sleeps' did not answer within 1 seconds, and was stopped"
-    assert told["timeout"][2] < 5
-    assert told["key"][1] == "the API key is not valid"
-    assert told["gone"][0] == "ModelbitError"
+def test_m11_errors(received: dict[str, Any]) -> None:
+    assert received["timeout"][1] == "deployment 'sleeps' did not answer within 1 seconds, and was stopped"
+    assert received["timeout"][2] < 5
+    assert received["key"][1] == "the API key is not valid"
+    assert received["gone"][0] == "ModelbitError"

@@ -9,16 +9,16 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from modelbit_asking import Asker, until
-from modelbit_repository import Written, write
+from modelbit_http import HttpClient, wait_for
+from modelbit_repository import Files, write
 
 from penstock import Server
 from penstock.compat import modelbit
 
-ONE = Written("def f(x):\n    return [1, x]\n", "f")
-TWO = Written("def f(x):\n    return [2, x]\n", "f")
-BRANCH = Written("def f(x):\n    return ['branch', x]\n", "f")
-SEEN = Written(
+ONE = Files("def f(x):\n    return [1, x]\n", "f")
+TWO = Files("def f(x):\n    return [2, x]\n", "f")
+BRANCH = Files("def f(x):\n    return ['branch', x]\n", "f")
+SEEN = Files(
     "import pathlib\ndef seen(x):\n"
     "    path = pathlib.Path(__file__).with_name('count')\n"
     "    if x == 'count':\n        return path.read_text() if path.exists() else ''\n"
@@ -55,12 +55,12 @@ FILES = {
         ("endpoint/alias", 1),
     ],
 )
-def test_m05_paths(served: Asker, path: str, answer: int | str) -> None:
-    assert served.ask(f"/v1/{path}", 5).data == [answer, 5]
+def test_m05_paths(served: HttpClient, path: str, answer: int | str) -> None:
+    assert served.call(f"/v1/{path}", 5).data == [answer, 5]
 
 
 @pytest.mark.parametrize(
-    ("path", "said"),
+    ("path", "message"),
     [
         ("f/3", "deployment 'f' has no version '3'; it has latest, 1, 2, official, v1.2"),
         ("f/other", "deployment 'f' has no version 'other'"),
@@ -69,13 +69,13 @@ def test_m05_paths(served: Asker, path: str, answer: int | str) -> None:
         ("endpoint/g", ""),
     ],
 )
-def test_m05_what_there_is_not(served: Asker, path: str, said: str) -> None:
-    answered = served.ask(f"/v1/{path}", 5)
+def test_m05_unknown_deployments_and_versions(served: HttpClient, path: str, message: str) -> None:
+    answered = served.call(f"/v1/{path}", 5)
     assert answered.status == 404
-    assert answered.error.startswith(said)
+    assert answered.error.startswith(message)
 
 
-def test_m25_states(served: Asker) -> None:
+def test_m25_states(served: HttpClient) -> None:
     states = served.raw("/v1/f").json
     assert states["branches"]["main"] == {
         "latest": 2,
@@ -95,24 +95,24 @@ def test_m21_splits_by_weight() -> None:
     assert abs(counts["a"] / 20_000 - 0.75) < 0.02
 
 
-def test_m21_a_split_answers(served: Asker) -> None:
-    versions = Counter(served.ask("/v1/endpoint/split", 5).data[0] for _ in range(60))
+def test_m21_an_endpoint_with_backends(served: HttpClient) -> None:
+    versions = Counter(served.call("/v1/endpoint/split", 5).data[0] for _ in range(60))
     assert versions[1] > versions[2] > 0
 
 
-def test_m21_a_supplied_key_is_sticky(served: Asker) -> None:
-    first = [served.ask("/v1/endpoint/sticky", 5, user=user).data for user in range(30)]
-    assert [served.ask("/v1/endpoint/sticky", 5, user=user).data for user in range(30)] == first
+def test_m21_a_supplied_key_is_sticky(served: HttpClient) -> None:
+    first = [served.call("/v1/endpoint/sticky", 5, user=user).data for user in range(30)]
+    assert [served.call("/v1/endpoint/sticky", 5, user=user).data for user in range(30)] == first
     assert {str(one) for one in first} == {"[1, 5]", "[2, 5]", "{'none': True}"}
-    assert served.ask("/v1/endpoint/sticky", {"user": 3}).data is not None, "the key may be in the data"
-    missing = served.ask("/v1/endpoint/sticky", 5)
+    assert served.call("/v1/endpoint/sticky", {"user": 3}).data is not None, "the key may be in the data"
+    missing = served.call("/v1/endpoint/sticky", 5)
     assert missing.status == 400
     assert missing.error == "endpoint 'sticky' needs the key 'user' in the body or in \"data\""
 
 
-def test_m21_mirrors_are_not_seen(served: Asker) -> None:
-    assert served.ask("/v1/endpoint/mirror", "z").data == [1, "z"]
-    until(lambda: served.ask("seen", "count").data == "z")
+def test_m21_responses_of_mirrors_are_discarded(served: HttpClient) -> None:
+    assert served.call("/v1/endpoint/mirror", "z").data == [1, "z"]
+    wait_for(lambda: served.call("seen", "count").data == "z")
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
@@ -121,43 +121,46 @@ def test_m16_keys(tmp_path: Path, isolation: str) -> None:
     with Server(
         *modelbit.load(folder, {"keys": "k1,k2", "isolation": isolation}), http="127.0.0.1:0", grpc=None
     ) as server:
-        asker = Asker(server.http_url, folder)
+        client = HttpClient(server.http_url, folder)
         for key in ("k1", "k2", "Bearer k1"):
-            assert asker.ask("f", 1, {"Authorization": key}).data == [1, 1]
-        refused = asker.ask("f", 1, {"Authorization": "k3"})
+            assert client.call("f", 1, {"Authorization": key}).data == [1, 1]
+        refused = client.call("f", 1, {"Authorization": "k3"})
         assert (refused.status, refused.error) == (401, "the API key is not valid")
-        missing = asker.ask("f", 1)
+        missing = client.call("f", 1)
         assert (missing.status, missing.error) == (401, "an API key is needed: send it as the header Authorization")
-        assert asker.raw("/v1/f").status == 401
+        assert client.raw("/v1/f").status == 401
         inputs = {"inputs": [{"name": "body", "datatype": "BYTES", "shape": [1], "data": ['{"data": 1}']}]}
-        around = asker.raw("/v2/models/f/infer", json.dumps(inputs).encode())
+        around = client.raw("/v2/models/f/infer", json.dumps(inputs).encode())
         assert around.status == 403, "nobody goes around the keys"
 
 
-def test_m16_a_key_that_is_sent_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m16_a_key_that_is_sent_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(tmp_path, {"f": ONE})
     monkeypatch.setenv("MB_API_KEYS", "k1")
     with Server(*modelbit.load(folder, {"require_key": "off"}), http="127.0.0.1:0", grpc=None) as server:
-        asker = Asker(server.http_url, folder)
-        assert asker.ask("f", 1).data == [1, 1]
-        assert asker.ask("f", 1, {"Authorization": "k1"}).data == [1, 1]
-        assert asker.ask("f", 1, {"Authorization": "k3"}).status == 401
+        client = HttpClient(server.http_url, folder)
+        assert client.call("f", 1).data == [1, 1]
+        assert client.call("f", 1, {"Authorization": "k1"}).data == [1, 1]
+        assert client.call("f", 1, {"Authorization": "k3"}).status == 401
 
 
 def test_g01_two_folders_in_one_server(tmp_path: Path) -> None:
-    """Each has modules, a working folder and an environment of its own."""
+    """Each deployment has its own modules, working directory and environment."""
     helper = "import helper, os\ndef {0}(x):\n    return [helper.NAME, os.path.basename(os.getcwd()), x]\n"
     for name in ("a", "b"):
-        write(tmp_path / name, {name: Written(helper.format(name), name, files={"helper.py": f"NAME = {name!r}\n"})})
+        write(
+            tmp_path / name,
+            {name: Files(helper.format(name), name, files={"helper.py": f"NAME = {name!r}\n"})},
+        )
     models = [*modelbit.load(tmp_path / "a", {}), *modelbit.load(tmp_path / "b", {})]
     with Server(*models, http="127.0.0.1:0", grpc=None) as server:
-        asker = Asker(server.http_url, tmp_path)
-        assert asker.ask("a", 1).data == ["a", "a", 1]
-        assert asker.ask("b", 1).data == ["b", "b", 1]
+        client = HttpClient(server.http_url, tmp_path)
+        assert client.call("a", 1).data == ["a", "a", 1]
+        assert client.call("b", 1).data == ["b", "b", 1]
 
 
 def test_g01_two_folders_in_the_server_s_process(tmp_path: Path) -> None:
-    """Each has modules of its own, also those that are imported late, and nothing of the process is changed."""
+    """Each deployment has its own modules, late imports included; the process is unchanged."""
     source = (
         "import helper, modelbit\n"
         "def {0}(x):\n"
@@ -169,14 +172,14 @@ def test_g01_two_folders_in_the_server_s_process(tmp_path: Path) -> None:
     for name in ("a", "b"):
         things = "class Thing:\n    def __init__(self, name=None):\n        self.name = name\n"
         files = {"helper.py": f"NAME = {name!r}\n{things}", "late.py": f"NAME = 'late {name}'\n"}
-        here = write(tmp_path / name, {name: Written(source.format(name), name, files=files)})
+        here = write(tmp_path / name, {name: Files(source.format(name), name, files=files)})
         (here / "deployments" / name / "v.pkl").write_bytes(_pickle_of("helper", "Thing", name))
     options = {"isolation": "server"}
     models = [*modelbit.load(tmp_path / "a", options), *modelbit.load(tmp_path / "b", options)]
     with Server(*models, http="127.0.0.1:0", grpc=None) as server:
-        asker = Asker(server.http_url, tmp_path)
-        assert asker.ask("a", 1).data == ["a", "late a", "a", "a"]
-        assert asker.ask("b", 1).data == ["b", "late b", "b", "b"]
+        client = HttpClient(server.http_url, tmp_path)
+        assert client.call("a", 1).data == ["a", "late a", "a", "a"]
+        assert client.call("b", 1).data == ["b", "late b", "b", "b"]
     assert {
         name for name in set(sys.modules) - known if name.partition(".")[0] in ("helper", "late", "source")
     } == set()
@@ -185,5 +188,5 @@ def test_g01_two_folders_in_the_server_s_process(tmp_path: Path) -> None:
 
 
 def _pickle_of(module: str, name: str, value: str) -> bytes:
-    """What `pickle.dumps(module.name(value))` gives."""
+    """Returns `pickle.dumps(module.name(value))`."""
     return b"c%b\n%b\n(V%b\ntR." % (module.encode(), name.encode(), value.encode())

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from modelbit_asking import Asker
+from modelbit_http import HttpClient
 
 from penstock.compat.modelbit import get_inference
 
@@ -22,7 +22,7 @@ EXAMPLE = ROOT / "examples" / "modelbit"
 
 
 @pytest.fixture(scope="module")
-def served_by_command() -> Iterator[Asker]:
+def served_by_command() -> Iterator[HttpClient]:
     """`penstock serve examples/modelbit`."""
     options = ["--http", "127.0.0.1:0", "--grpc", "off", "--option", "workers=2"]
     command = [sys.executable, "-m", "penstock", "serve", str(EXAMPLE), *options]
@@ -32,15 +32,15 @@ def served_by_command() -> Iterator[Asker]:
     try:
         for line in server.stdout:
             if found := re.search(r"http://127\.0\.0\.1:\d+", line):
-                yield Asker(found[0], EXAMPLE)
+                yield HttpClient(found[0], EXAMPLE)
                 break
     finally:
         server.send_signal(signal.SIGTERM)
-        _, said = server.communicate(timeout=30)
-    assert server.returncode == 0, said
+        _, message = server.communicate(timeout=30)
+    assert server.returncode == 0, message
 
 
-def test_m01_the_readme_s_calls(served_by_command: Asker) -> None:
+def test_m01_the_readme_s_calls(served_by_command: HttpClient) -> None:
     text = (EXAMPLE / "README.md").read_text()
     calls = re.findall(r"curl localhost:8000(\S+) -d '(.*)'\n# (.*)\n", text)
     assert len(calls) == 2
@@ -48,15 +48,15 @@ def test_m01_the_readme_s_calls(served_by_command: Asker) -> None:
         assert served_by_command.raw(path, body.encode()).json == json.loads(answer)
 
 
-def test_m12_the_readme_s_frame(served_by_command: Asker) -> None:
+def test_m12_the_readme_s_frame(served_by_command: HttpClient) -> None:
     houses = pd.DataFrame({"rooms": [3, 2], "area": [80.0, 55.5]}, index=["a", "b"])
     answer = get_inference("price", houses, base_url=served_by_command.url)
     assert answer == {"data": [["a", 320000.0], ["b", 218750.0]]}
 
 
-def test_g04_metrics_are_of_each_deployment(served_by_command: Asker) -> None:
-    served_by_command.ask("doubler", 1)
-    served_by_command.ask("doubler", "a", timeout_seconds=5)
+def test_g04_metrics_by_deployment(served_by_command: HttpClient) -> None:
+    served_by_command.call("doubler", 1)
+    served_by_command.call("doubler", "a", timeout_seconds=5)
     text = served_by_command.raw("/metrics").body.decode()
     assert re.search(r'penstock_requests_total\{model="doubler",[^}]*\} [1-9]', text)
     assert re.search(r'penstock_requests_total\{model="modelbit.modelbit",[^}]*\} [1-9]', text)
@@ -65,15 +65,15 @@ def test_g04_metrics_are_of_each_deployment(served_by_command: Asker) -> None:
 @pytest.mark.parametrize(
     ("path", "method"), [("/v1/nothing/latest", "POST"), ("/v1/doubler/latest", "GET"), ("/v1", "POST")]
 )
-def test_g02_errors_are_json(served_by_command: Asker, path: str, method: str) -> None:
+def test_g02_errors_are_json(served_by_command: HttpClient, path: str, method: str) -> None:
     answered = served_by_command.raw(path, b'{"data": 1}', method=method)
     assert answered.error
 
 
-def test_g06_the_commands_know_it() -> None:
+def test_g06_commands() -> None:
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
-    for name, said in (("detect", "modelbit"), ("check", "")):
+    for name, message in (("detect", "modelbit"), ("check", "")):
         command = [sys.executable, "-m", "penstock", name, str(EXAMPLE)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
-        assert said in done.stdout
+        assert message in done.stdout

@@ -1,4 +1,4 @@
-"""Asks a server by plain HTTP, and reads answers strictly."""
+"""Plain HTTP client with strict parsing of responses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 
 
 @dataclass(frozen=True)
-class Answered:
-    """An answer."""
+class HttpResponse:
+    """A response."""
 
     status: int
     headers: Mapping[str, str]
@@ -37,8 +37,8 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Asker:
-    """Asks a server."""
+class HttpClient:
+    """Client of one server."""
 
     url: str
     folder: Path
@@ -46,17 +46,17 @@ class Asker:
 
     def raw(
         self, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None, method: str | None = None
-    ) -> Answered:
+    ) -> HttpResponse:
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
         try:
             method = method or ("GET" if body is None else "POST")
             connection.request(method, path, body, dict(headers or {}))
             answer = connection.getresponse()
-            return Answered(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            return HttpResponse(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
         finally:
             connection.close()
 
-    def ask(self, path: str, data: Any, headers: Mapping[str, str] | None = None, **more: Any) -> Answered:
+    def call(self, path: str, data: Any, headers: Mapping[str, str] | None = None, **more: Any) -> HttpResponse:
         path = path if path.startswith("/") else f"/v1/{path}"
         path = path if path.count("/") > 2 else f"{path}/latest"
         return self.raw(path, json.dumps({"data": data, **more}).encode(), headers)
@@ -66,10 +66,10 @@ def _refuse(name: str) -> Any:
     raise AssertionError(f"{name} is no JSON")
 
 
-def until(said: Any, seconds: float = 20.0) -> Any:
-    """What `said()` gives once it is true."""
+def wait_for(condition: Any, seconds: float = 20.0) -> Any:
+    """Polls a function and returns its first true result."""
     end = time.monotonic() + seconds
-    while not (found := said()):
+    while not (found := condition()):
         assert time.monotonic() < end, "it did not come to that"
         time.sleep(0.02)
     return found

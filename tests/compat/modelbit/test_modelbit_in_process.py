@@ -1,4 +1,4 @@
-"""Functions that run in the server's process, and what nobody waits for when the server ends."""
+"""Functions in the server's process, and background tasks on stop."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from modelbit_asking import Asker, until
-from modelbit_receiving import Got, receiving
-from modelbit_repository import Written, write
+from modelbit_http import HttpClient, wait_for
+from modelbit_receiver import Posted, receiving
+from modelbit_repository import Files, write
 
 from penstock import LoadError, Server
 from penstock.compat import modelbit
 
-SLOW = Written("import time\ndef slow(x):\n    time.sleep(x)\n    return x\n", "slow")
-PLAIN = Written("import os\ndef f(x):\n    return ['plain', x, os.getpid()]\n", "f")
-WAITS = Written(
+SLOW = Files("import time\ndef slow(x):\n    time.sleep(x)\n    return x\n", "slow")
+PLAIN = Files("import os\ndef f(x):\n    return ['plain', x, os.getpid()]\n", "f")
+WAITS = Files(
     "import asyncio, os\nasync def f(x):\n    await asyncio.sleep(x)\n    return ['waits', x, os.getpid()]\n", "f"
 )
 HERE = {"isolation": "server"}
@@ -31,38 +31,38 @@ def served(folder: Path, options: dict[str, Any] = HERE) -> Server:
 
 def test_m06_functions_are_deployed_into_this_process(tmp_path: Path) -> None:
     with modelbit.Workspace(tmp_path, address="127.0.0.1:0", **HERE) as workspace:
-        asker = Asker(workspace.url, tmp_path)
+        client = HttpClient(workspace.url, tmp_path)
         workspace.deploy(lambda x: ["first", x, os.getpid()], name="f")
-        assert asker.ask("f", 1).data == ["first", 1, os.getpid()]
+        assert client.call("f", 1).data == ["first", 1, os.getpid()]
         workspace.deploy(lambda x: ["second", x], name="f")
         workspace.deploy(lambda x: ["other", x], name="g")
-        assert asker.ask("f", [[1, 2]]).data == [[1, ["second", 2]]]
-        assert asker.ask("/v1/f/1", 1).data[:2] == ["first", 1]
-        assert asker.ask("g", 1).data == ["other", 1]
-        assert asker.raw("/v1/f").json["branches"]["main"]["latest"] == 2
+        assert client.call("f", [[1, 2]]).data == [[1, ["second", 2]]]
+        assert client.call("/v1/f/1", 1).data[:2] == ["first", 1]
+        assert client.call("g", 1).data == ["other", 1]
+        assert client.raw("/v1/f").json["branches"]["main"]["latest"] == 2
 
 
 @pytest.mark.parametrize(("first", "second"), [(PLAIN, WAITS), (WAITS, PLAIN)])
-def test_m18_versions_may_be_of_both_kinds(tmp_path: Path, first: Written, second: Written) -> None:
+def test_m18_versions_may_be_of_both_kinds(tmp_path: Path, first: Files, second: Files) -> None:
     folder = write(tmp_path, {"f@1": first, "f@2": second, "b:f@1": first, "b:f@2": second})
     (folder / "endpoints").mkdir()
     (folder / "endpoints" / "e.yaml").write_text("backends:\n  a:\n    deployment: {name: f, version: 1}\n")
     kinds = ["waits" if one is WAITS else "plain" for one in (first, second)]
     with served(folder) as server:
-        asker = Asker(server.http_url, folder)
+        client = HttpClient(server.http_url, folder)
         for path, kind in (("f/1", kinds[0]), ("f/latest", kinds[1]), ("f/b/1", kinds[0]), ("f/b/2", kinds[1])):
-            assert asker.ask(f"/v1/{path}", 0).data == [kind, 0, os.getpid()]
-            assert asker.ask(f"/v1/{path}", [[1, 0]], timeout_seconds=5).data == [[1, [kind, 0, os.getpid()]]]
-        assert asker.ask("/v1/endpoint/e", 0).data[0] == kinds[0]
-        assert asker.ask("/v1/f/1", 0, response_format="links").data.startswith(server.http_url)
+            assert client.call(f"/v1/{path}", 0).data == [kind, 0, os.getpid()]
+            assert client.call(f"/v1/{path}", [[1, 0]], timeout_seconds=5).data == [[1, [kind, 0, os.getpid()]]]
+        assert client.call("/v1/endpoint/e", 0).data[0] == kinds[0]
+        assert client.call("/v1/f/1", 0, response_format="links").data.startswith(server.http_url)
 
 
 @pytest.mark.parametrize("name", ["slow", "f"])
-def test_m13_a_limit_of_time_that_was_chosen_is_kept(tmp_path: Path, name: str) -> None:
+def test_m13_the_option_timeout_is_enforced(tmp_path: Path, name: str) -> None:
     folder = write(tmp_path, {"slow": SLOW, "f": WAITS})
     with served(folder, {**HERE, "timeout": "0.3"}) as server:
         began = time.monotonic()
-        answered = Asker(server.http_url, folder).ask(name, 4)
+        answered = HttpClient(server.http_url, folder).call(name, 4)
         assert time.monotonic() - began < 3
         assert (answered.status, answered.error) == (408, f"deployment {name!r} did not answer within 0.3 seconds")
 
@@ -70,38 +70,38 @@ def test_m13_a_limit_of_time_that_was_chosen_is_kept(tmp_path: Path, name: str) 
 def test_m13_workers_are_threads(tmp_path: Path) -> None:
     folder = write(tmp_path, {"slow": SLOW})
     with served(folder, {**HERE, "workers": 4}) as server, ThreadPoolExecutor(4) as threads:
-        asker = Asker(server.http_url, folder)
+        client = HttpClient(server.http_url, folder)
         began = time.monotonic()
-        assert [one.data for one in threads.map(lambda _: asker.ask("slow", 1), range(4))] == [1] * 4
+        assert [one.data for one in threads.map(lambda _: client.call("slow", 1), range(4))] == [1] * 4
         assert time.monotonic() - began < 3, "one after the other they take four seconds"
 
 
-def test_m17_what_cannot_start_says_why(tmp_path: Path) -> None:
-    folder = write(tmp_path, {"f": Written("import no_such_module\ndef f(x):\n    return x\n", "f")})
+def test_m17_start_errors_are_described(tmp_path: Path) -> None:
+    folder = write(tmp_path, {"f": Files("import no_such_module\ndef f(x):\n    return x\n", "f")})
     with pytest.raises(LoadError, match="no_such_module"):
         served(folder).start()
 
 
-def test_g04_metrics_are_of_the_deployment(tmp_path: Path) -> None:
+def test_g04_metrics_name_the_deployment(tmp_path: Path) -> None:
     folder = write(tmp_path, {"f": PLAIN})
     with served(folder) as server:
-        asker = Asker(server.http_url, folder)
-        asker.ask("f", 1)
-        text = asker.raw("/metrics").body.decode()
+        client = HttpClient(server.http_url, folder)
+        client.call("f", 1)
+        text = client.raw("/metrics").body.decode()
         assert [line for line in text.splitlines() if line.startswith('penstock_requests_total{model="f"')]
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_g03_webhooks_are_posted_though_the_server_ends(tmp_path: Path, isolation: str) -> None:
+def test_g03_pending_webhooks_are_posted_on_stop(tmp_path: Path, isolation: str) -> None:
     folder = write(tmp_path, {"slow": SLOW})
 
-    def answer(_: int, __: Got) -> tuple[int, Any]:
+    def answer(_: int, __: Posted) -> tuple[int, Any]:
         time.sleep(0.3)
         return 200, {}
 
     with receiving(answer) as receiver:
         server = served(folder, {"isolation": isolation, "webhooks": "127.0.0.1"}).start()
-        asked = Asker(server.http_url, folder).ask("slow", 0.4, response_webhook=receiver.url)
+        asked = HttpClient(server.http_url, folder).call("slow", 0.4, response_webhook=receiver.url)
         assert "batchId" in asked.json
         assert server.stop() == []
         (got,) = receiver.got
@@ -109,17 +109,17 @@ def test_g03_webhooks_are_posted_though_the_server_ends(tmp_path: Path, isolatio
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_g03_the_end_under_load(tmp_path: Path, isolation: str) -> None:
-    """Each request is answered as it should be, or refused: none is lost, and none is answered with something else."""
+def test_g03_stop_under_load(tmp_path: Path, isolation: str) -> None:
+    """Each request gets its own result or a refusal; none is lost."""
     folder = write(tmp_path, {"slow": SLOW})
     server = served(folder, {"isolation": isolation, "workers": 2}).start()
-    asker = Asker(server.http_url, folder)
+    client = HttpClient(server.http_url, folder)
     answered: list[Any] = []
 
     def ask(_: int) -> None:
         while True:
             try:
-                answer = asker.ask("slow", [[1, 0.02], [2, 0.01]])
+                answer = client.call("slow", [[1, 0.02], [2, 0.01]])
             except OSError:
                 # The socket is closed: nothing of the request was taken.
                 return
@@ -129,7 +129,7 @@ def test_g03_the_end_under_load(tmp_path: Path, isolation: str) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         running = [threads.submit(ask, place) for place in range(8)]
-        until(lambda: len(answered) > 20)
+        wait_for(lambda: len(answered) > 20)
         assert server.stop() == []
         for one in running:
             one.result()
@@ -143,8 +143,8 @@ def test_m01_a_request_to_try(tmp_path: Path) -> None:
     folder = write(
         tmp_path,
         {
-            "both": Written("def both(x, y):\n    return [x, y]\n", "both", arguments),
-            "frame": Written("def frame(df):\n    return df['b']\n", "frame", frame),
+            "both": Files("def both(x, y):\n    return [x, y]\n", "both", arguments),
+            "frame": Files("def frame(df):\n    return df['b']\n", "frame", frame),
         },
     )
     lines = modelbit.greeting(modelbit.load(folder, {}), "URL")
@@ -153,7 +153,7 @@ def test_m01_a_request_to_try(tmp_path: Path) -> None:
         """curl URL/v1/frame/latest -d '{"data": [[1, {"a": 1.5, "b": "text"}]]}'""",
     ]
     with served(folder) as server:
-        asker = Asker(server.http_url, folder)
+        client = HttpClient(server.http_url, folder)
         for line, answer in zip(lines, ([[1, [1, "text"]]], [[1, "text"]]), strict=True):
             path, _, body = line.removeprefix("curl URL").partition(" -d ")
-            assert asker.ask(path, json.loads(body.strip("'"))["data"]).data == answer
+            assert client.call(path, json.loads(body.strip("'"))["data"]).data == answer

@@ -1,4 +1,4 @@
-"""Timeouts, workers that end, links, webhooks, the request log, batches that several workers share."""
+"""Timeouts, crashes, links, webhooks, the request log, and batches split between workers."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from modelbit_asking import Asker, until
-from modelbit_receiving import Got, receiving
-from modelbit_repository import Written, write
+from modelbit_http import HttpClient, wait_for
+from modelbit_receiver import Posted, receiving
+from modelbit_repository import Files, write
 
 from penstock import Server
 from penstock.compat import modelbit
 from penstock.compat.modelbit._gateway import webhooks
 
-SLEEPS = Written(
+SLEEPS = Files(
     "import os, time\n"
     "def sleeps(seconds):\n"
     "    if seconds == 'die':\n        os._exit(3)\n"
@@ -27,49 +27,49 @@ SLEEPS = Written(
     "    return os.getpid()\n",
     "sleeps",
 )
-DEPLOYMENTS = {"sleeps": SLEEPS, "other": Written("def other(x):\n    return x\n", "other")}
+DEPLOYMENTS = {"sleeps": SLEEPS, "other": Files("def other(x):\n    return x\n", "other")}
 OPTIONS = {"log": "{folder}/log.jsonl", "webhooks": "127.0.0.1,localhost", "link_seconds": "2"}
 
 
-def entries(served: Asker) -> list[Any]:
+def entries(served: HttpClient) -> list[Any]:
     path = served.folder / "log.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
-def test_m13_a_request_that_takes_too_long(served: Asker) -> None:
+def test_m13_a_timeout_of_a_request(served: HttpClient) -> None:
     for turn in range(3):
-        pid = served.ask("sleeps", 0).data
+        pid = served.call("sleeps", 0).data
         with ThreadPoolExecutor(1) as threads:
             began = time.monotonic()
-            late = threads.submit(served.ask, "sleeps", 3, timeout_seconds=1)
+            late = threads.submit(served.call, "sleeps", 3, timeout_seconds=1)
             time.sleep(0.2)
-            assert served.ask("other", 5).data == 5, "others are not held up"
+            assert served.call("other", 5).data == 5, "others are not held up"
             answered = late.result()
         # A machine that is busy with other things may be late by itself.
         if (took := time.monotonic() - began) < 2:
             break
         assert turn < 2, f"it took {took} seconds"
     assert answered.status == 408
-    said = "deployment 'sleeps' did not answer within 1 seconds"
-    again = served.ask("sleeps", 0).data
+    message = "deployment 'sleeps' did not answer within 1 seconds"
+    again = served.call("sleeps", 0).data
     if served.isolation == "process":
-        assert answered.error == f"{said}, and was stopped"
+        assert answered.error == f"{message}, and was stopped"
         assert again != pid, "by a process that was started anew"
     else:
-        assert answered.error == said
+        assert answered.error == message
         assert again == pid == os.getpid()
 
 
 @pytest.mark.usefixtures("of_processes")
-def test_m13_a_process_that_ends(served: Asker) -> None:
-    answered = served.ask("sleeps", "die")
+def test_m13_a_crash_of_the_process(served: HttpClient) -> None:
+    answered = served.call("sleeps", "die")
     assert answered.status == 400, "no status that has clients ask again"
     assert "its process exited with code 3" in answered.error
-    assert until(lambda: served.ask("sleeps", 0).status == 200)
+    assert wait_for(lambda: served.call("sleeps", 0).status == 200)
 
 
-def test_m20_links(served: Asker) -> None:
-    url = served.ask("other", {"a": 1}, response_format="links").data
+def test_m20_links(served: HttpClient) -> None:
+    url = served.call("other", {"a": 1}, response_format="links").data
     assert url.startswith(f"{served.url}/v1/links/")
     path = url.removeprefix(served.url)
     assert served.raw(path).json == {"data": {"a": 1}}
@@ -79,26 +79,26 @@ def test_m20_links(served: Asker) -> None:
         assert (
             served.raw(f"/v1/links/{path.split('/')[3]}/{bad.replace('/', '%2F').replace('é', '%C3%A9')}").status == 404
         )
-    until(lambda: served.raw(path).status == 410)
-    failed = served.ask("sleeps", "x", response_format="links")
+    wait_for(lambda: served.raw(path).status == 410)
+    failed = served.call("sleeps", "x", response_format="links")
     assert failed.error.startswith("TypeError")
 
 
-def test_m19_webhooks(served: Asker) -> None:
+def test_m19_webhooks(served: HttpClient) -> None:
     with receiving() as receiver:
         began = time.monotonic()
-        answered = served.ask("sleeps", 0.3, response_webhook=f"{receiver.url}/hook?a=1", timeout_seconds=600)
+        answered = served.call("sleeps", 0.3, response_webhook=f"{receiver.url}/hook?a=1", timeout_seconds=600)
         assert time.monotonic() - began < 0.3
         batch_id = answered.json["batchId"]
-        until(lambda: receiver.got)
+        wait_for(lambda: receiver.got)
         (got,) = receiver.got
     assert got.path == "/hook?a=1"
     assert got.headers["x-mb-batch-id"] == batch_id
     assert isinstance(got.body.get("data"), int), got.body
-    until(lambda: [one for one in entries(served) if one.get("batchId") == batch_id])
+    wait_for(lambda: [one for one in entries(served) if one.get("batchId") == batch_id])
 
 
-def test_m19_webhooks_that_fail_are_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m19_failed_webhooks_are_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "PAUSE", 0.01)
     with receiving(lambda number, _: (500 if number < 3 else 204, {})) as receiver:
         assert webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=False)
@@ -106,11 +106,11 @@ def test_m19_webhooks_that_fail_are_asked_again(monkeypatch: pytest.MonkeyPatch)
     assert not webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=False), "nobody is there"
 
 
-def test_m19_webhooks_that_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_m19_slow_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhooks, "PAUSE", 0.01)
     monkeypatch.setattr(webhooks, "SECONDS", 0.1)
 
-    def slow(number: int, _: Got) -> tuple[int, Any]:
+    def slow(number: int, _: Posted) -> tuple[int, Any]:
         time.sleep(0.3 if number == 1 else 0)
         return 200, {}
 
@@ -123,16 +123,16 @@ def test_m19_webhooks_that_are_slow(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "url", ["https://elsewhere.example", "ftp://127.0.0.1", "http://u" + "@127.0.0.1", "http://[", 3]
 )
-def test_m19_webhooks_only_to_those_that_are_named(served: Asker, url: Any) -> None:
-    answered = served.ask("other", 1, response_webhook=url)
+def test_m19_webhooks_only_to_listed_hosts(served: HttpClient, url: Any) -> None:
+    answered = served.call("other", 1, response_webhook=url)
     assert answered.status == 400
     assert answered.error.startswith("response_webhook")
 
 
-def test_m24_the_request_log(served: Asker) -> None:
+def test_m24_the_request_log(served: HttpClient) -> None:
     before = len(entries(served))
-    served.ask("/v1/sleeps/main/latest", [["a", 0], ["b", 0.01]])
-    until(lambda: len(entries(served)) > before)
+    served.call("/v1/sleeps/main/latest", [["a", 0], ["b", 0.01]])
+    wait_for(lambda: len(entries(served)) > before)
     entry = entries(served)[-1]
     assert "error" not in entry, entry["error"]
     assert entry["deploymentName"] == "sleeps"
@@ -147,28 +147,28 @@ def test_m24_the_request_log(served: Asker) -> None:
     ]
     assert entry["results"][0]["output"] == entry["results"][1]["output"]
     assert entry["source"] == "rest"
-    served.ask("sleeps", "x")
-    until(lambda: entries(served)[-1].get("error", "").startswith("TypeError"))
+    served.call("sleeps", "x")
+    wait_for(lambda: entries(served)[-1].get("error", "").startswith("TypeError"))
 
 
 def test_m23_workers_share_a_batch(tmp_path: Path) -> None:
     source = "import os, time\ndef work(x):\n    time.sleep(0.01)\n    return [x, os.getpid()]\n"
-    folder = write(tmp_path, {"work": Written(source, "work")})
+    folder = write(tmp_path, {"work": Files(source, "work")})
     options = {"workers": 4, "split_rows": 10, "log": str(tmp_path / "log.jsonl")}
     with Server(*modelbit.load(folder, options), http="127.0.0.1:0", grpc=None) as server:
-        asker = Asker(server.http_url, folder)
+        client = HttpClient(server.http_url, folder)
         began = time.monotonic()
-        answer = asker.ask("work", [[place, place] for place in range(101)]).data
+        answer = client.call("work", [[place, place] for place in range(101)]).data
         assert time.monotonic() - began < 0.8, "one after the other it is more than a second"
         assert [(row[0], row[1][0]) for row in answer] == [(place, place) for place in range(101)]
         assert len({row[1][1] for row in answer}) == 4
-        assert len({row[1][1] for row in asker.ask("work", [[place, place] for place in range(8)]).data}) == 1
+        assert len({row[1][1] for row in client.call("work", [[place, place] for place in range(8)]).data}) == 1
         (entry, _) = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
         assert len(entry["deploymentRuntimesMs"]) == 4
         assert [one["id"] for one in entry["results"]] == [*range(101)]
-        failed = asker.ask("work", [*[[place, place] for place in range(60)], ["bad"]])
+        failed = client.call("work", [*[[place, place] for place in range(60)], ["bad"]])
         assert failed.error.startswith('row id "bad": got 0')
-        nested = asker.ask("work", [[1, [[[[]]]] * 30]]).data
+        nested = client.call("work", [[1, [[[[]]]] * 30]]).data
         assert nested[0][0] == 1, "fewer rows than parts"
 
 
@@ -178,15 +178,15 @@ def test_m27_images_and_tracebacks(tmp_path: Path) -> None:
         "    if x == 'fail':\n        raise ValueError('no picture')\n"
         "    pathlib.Path('drawn.png').write_bytes(b'png')\n    modelbit.log_image('drawn.png')\n"
     )
-    folder = write(tmp_path / "made", {"draw": Written(source, "draw")})
+    folder = write(tmp_path / "made", {"draw": Files(source, "draw")})
     options = {"images": str(tmp_path / "images"), "log": str(tmp_path / "log.jsonl"), "tracebacks": "on"}
     with Server(*modelbit.load(folder, options), http="127.0.0.1:0", grpc=None) as server:
-        asker = Asker(server.http_url, folder)
-        assert asker.ask("draw", 1).data is None
-        until(lambda: (tmp_path / "log.jsonl").exists() and (tmp_path / "log.jsonl").read_text().endswith("\n"))
+        client = HttpClient(server.http_url, folder)
+        assert client.call("draw", 1).data is None
+        wait_for(lambda: (tmp_path / "log.jsonl").exists() and (tmp_path / "log.jsonl").read_text().endswith("\n"))
         (name,) = json.loads((tmp_path / "log.jsonl").read_text())["results"][0]["images"]
         assert (tmp_path / "images" / name).read_bytes() == b"png"
-        lines = asker.ask("draw", "fail").error.splitlines()
+        lines = client.call("draw", "fail").error.splitlines()
         assert lines[0] == "Traceback (most recent call last):"
         assert lines[-1] == "ValueError: no picture"
         assert "source.py" in lines[1]

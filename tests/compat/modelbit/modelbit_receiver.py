@@ -1,4 +1,4 @@
-"""A server that keeps what is posted to it, and answers as it is told."""
+"""A server that records posted requests and responds as configured."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 
 @dataclass
-class Got:
-    """A request."""
+class Posted:
+    """A recorded request."""
 
     path: str
     headers: dict[str, str]
@@ -23,10 +23,10 @@ class Got:
 
 @dataclass
 class Receiver:
-    """What came, and how it is answered: a status and a body for the number of a request."""
+    """Recorded requests, and the function that returns status and body by a request's number."""
 
-    answer: Callable[[int, Got], tuple[int, Any]]
-    got: list[Got] = field(default_factory=list)
+    answer: Callable[[int, Posted], tuple[int, Any]]
+    got: list[Posted] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     most_at_once: int = 0
     at_once: int = 0
@@ -35,7 +35,9 @@ class Receiver:
 
 
 @contextmanager
-def receiving(answer: Callable[[int, Got], tuple[int, Any]] = lambda _, __: (200, {})) -> Iterator[Receiver]:
+def receiving(
+    answer: Callable[[int, Posted], tuple[int, Any]] = lambda _, __: (200, {}),
+) -> Iterator[Receiver]:
     receiver = Receiver(answer)
 
     class Handler(BaseHTTPRequestHandler):
@@ -43,7 +45,7 @@ def receiving(answer: Callable[[int, Got], tuple[int, Any]] = lambda _, __: (200
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got = Got(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            got = Posted(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
             with receiver.lock:
                 receiver.got.append(got)
                 number = len(receiver.got)
@@ -77,7 +79,7 @@ def receiving(answer: Callable[[int, Got], tuple[int, Any]] = lambda _, __: (200
         server.server_close()
 
 
-def echo_rows(_: int, got: Got) -> tuple[int, Any]:
-    """Answers a batch by its rows' first arguments, a little later for earlier ones."""
+def echo_rows(_: int, got: Posted) -> tuple[int, Any]:
+    """Responds to a batch with its rows' first arguments; delays the first batch."""
     time.sleep(0.05 if got.body["data"][0][0] == 0 else 0.0)
     return 200, {"data": [row[:2] for row in got.body["data"]]}
