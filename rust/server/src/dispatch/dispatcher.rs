@@ -5,7 +5,7 @@ use super::hosts::{self, Names};
 use crate::{
     body::{Body, RequestBody},
     grpc,
-    rest::{self, Endpoint, Inference, Operation, PlatformCall, PlatformRequest, RoutedRequest},
+    rest::{self, DeclaredRouteRequest, Endpoint, Inference, Operation, PlatformCall, PlatformRequest},
     settings::{Category, Requirement},
     state::{App, Context, Phase, RemoteCache},
 };
@@ -111,8 +111,8 @@ impl Dispatcher {
                     return rest::refusal(app, &error);
                 }
                 let query = query.unwrap_or_default();
-                let request = RoutedRequest { method, path, query, headers, body, protocol };
-                return Box::pin(rest::routed(&self.context, target, request)).await;
+                let request = DeclaredRouteRequest { method, path, query, headers, body, protocol };
+                return Box::pin(rest::declared_route(&self.context, target, request)).await;
             }
             Ok(None) => None,
             Err(methods) => Some(methods),
@@ -129,7 +129,7 @@ impl Dispatcher {
                 let response = Box::pin(self.table(endpoint, head, body)).await;
                 match methods {
                     None => response,
-                    Some(methods) => rest::allowing(response, &methods),
+                    Some(methods) => rest::with_allowed_methods(response, &methods),
                 }
             }
         }
@@ -154,7 +154,7 @@ impl Dispatcher {
         }
         match grpc::call(&self.context, request).await {
             Ok(response) => response,
-            Err(request) => routed(router, request).await,
+            Err(request) => pass_to_tonic(router, request).await,
         }
     }
 
@@ -196,7 +196,7 @@ impl Dispatcher {
 }
 
 /// Passes a call to tonic.
-async fn routed<B: RequestBody>(router: &Router, request: Request<B>) -> Response<Body> {
+async fn pass_to_tonic<B: RequestBody>(router: &Router, request: Request<B>) -> Response<Body> {
     let response: std::result::Result<_, Infallible> = Box::pin(router.clone().oneshot(request)).await;
     match response {
         Ok(response) => response.map(Body::Streamed),

@@ -21,6 +21,7 @@ pub(crate) use inference::{
 };
 pub(crate) use operation::{Operation, check_path};
 pub(crate) use raw::route::{
-    Request as RoutedRequest, allowing, find as find_route, find_infer as find_infer_route, respond as routed,
+    Request as DeclaredRouteRequest, find as find_route, find_infer as find_infer_route, respond as declared_route,
+    with_allowed_methods,
 };
 pub(crate) use router::{Endpoint, metrics_only};

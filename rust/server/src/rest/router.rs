@@ -31,12 +31,8 @@ pub(crate) enum Endpoint<'p> {
     Unknown,
 }
 
-/// The table by path.
-struct Paths {
-    router: Router<&'static [Route]>,
-}
-
-static PATHS: LazyLock<Paths> = LazyLock::new(|| {
+/// The routes of each path.
+static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
     let mut router = Router::new();
     // The methods of one path stand next to each other.
     for routes in ROUTES.chunk_by(|one, next| one.doc.path == next.doc.path) {
@@ -45,7 +41,7 @@ static PATHS: LazyLock<Paths> = LazyLock::new(|| {
             let _ = router.insert(route.doc.path, routes);
         }
     }
-    Paths { router }
+    router
 });
 
 impl<'p> Endpoint<'p> {
@@ -54,7 +50,7 @@ impl<'p> Endpoint<'p> {
         if let Some((operation, path)) = Operation::parse(path) {
             return Self::Inference(operation, path);
         }
-        let Ok(found) = PATHS.router.at(path) else { return Self::Unknown };
+        let Ok(found) = PATHS.at(path) else { return Self::Unknown };
         let routes: &'static [Route] = found.value;
         if !config.docs && routes.iter().all(Route::is_documentation) {
             return Self::Unknown;

@@ -70,7 +70,7 @@ pub(crate) fn find_infer(app: &App, path: &str, headers: &HeaderMap) -> Option<T
 }
 
 /// Adds the methods of declared routes to `Allow`, if no built-in route answered.
-pub(crate) fn allowing(response: Response<Body>, methods: &str) -> Response<Body> {
+pub(crate) fn with_allowed_methods(response: Response<Body>, methods: &str) -> Response<Body> {
     if !error::is_of_no_route(&response) {
         return response;
     }
