@@ -89,7 +89,7 @@ def test_text_is_bytes_on_the_wire(datatype: Any) -> None:
 
 @pytest.mark.parametrize("datatype", ["fp32", "STRING", complex, np.complex64, "datetime64[s]", ">f4", dict, [1], 3])
 def test_other_datatypes_are_refused(datatype: Any) -> None:
-    with pytest.raises(ValueError, match=r"^tensor 'x': datatype .* is not one of the wire's: write a numpy dtype"):
+    with pytest.raises(ValueError, match=r"^tensor 'x': datatype .* is not one of the protocol's: write a numpy dtype"):
         Tensor("x", datatype)
 
 

@@ -107,7 +107,7 @@ def _read_tensor(value: dict[str, Any]) -> Tensor:
         ragged=_read_flag(value["ragged"]),
         pad=_read_bytes(pad["base64"]) if isinstance(pad, dict) else pad,
     )
-    return tensor.made_document() if _read_flag(value["document"]) else tensor
+    return tensor.as_document() if _read_flag(value["document"]) else tensor
 
 
 def _write_documents(documents: Mapping[str, Document]) -> dict[str, list[str | None]]:

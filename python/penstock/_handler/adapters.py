@@ -86,7 +86,7 @@ def _list(kind: type) -> Adapter:
 
 def _document(hint: Any, where: str) -> Adapter:
     reader = json_readers.compile_reader(hint, where)
-    tensor = Tensor(datatype=bytes).made_document()
+    tensor = Tensor(datatype=bytes).as_document()
 
     def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         return _array(json_documents.dumps(value, hint, name), tensor, (), name)

@@ -195,7 +195,7 @@ def _parameter_tensor(parameter: inspect.Parameter, hints: dict[str, Any], where
     bound = _bound_tensor(hint, parameter.name, where, batched=batched)
     default = None if parameter.default is _MISSING else parameter.default
     if nullable or parameter.default is not _MISSING or bound.tensor.optional:
-        return BoundTensor(bound.tensor.made_optional(), bound.adapter, default)
+        return BoundTensor(bound.tensor.as_optional(), bound.adapter, default)
     return bound
 
 

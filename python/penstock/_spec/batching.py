@@ -1,4 +1,4 @@
-"""`Batching`: how the rows of several requests share one call of the handler; `BatchTooLarge`: when they cannot."""
+"""`Batching`: options for joining requests into batches; `BatchTooLarge`: the error of a batch that does not fit."""
 
 from __future__ import annotations
 
@@ -16,50 +16,48 @@ DEFAULT_MAX_SIZE = 64
 
 
 class BatchTooLarge(TooLarge):
-    """A handler raises it for a batch that its memory does not hold: the next ones have half as many rows at most.
+    """Raised by a handler whose memory does not suffice for a batch. The next batches have at most half as many rows.
 
     With `Batching(retry_on_oom=True)` the requests of the batch are computed again, in smaller batches.
-    Else they are refused as `Overloaded`. A request that was alone is refused as `TooLarge`.
+    Otherwise they are refused as `Overloaded`, and a single request as `TooLarge`.
     """
 
 
 @dataclass(frozen=True, init=False, slots=True)
 class Batching:
-    """How the rows of several requests share one call of the handler.
+    """Batching of requests: the rows of several requests share one call of the handler.
 
-    With it, every input and output has a leading batch axis, and each request brings one or more
-    rows. Without it, each request is one call and no axis is added.
+    With it, every input and output has a leading batch axis, and each request has one or more rows. Without it, each
+    request is one call, and there is no batch axis.
 
     Args:
-        max_size: The most rows in one call.
-        dynamic: Whether rows of different requests may share a call. False keeps the batch axis.
-        max_delay: How long the oldest request may wait for company, in seconds or as a `timedelta`.
-            0 adds no wait: whatever waits when an instance is free goes together.
-        preferred_sizes: Sizes that a batch is cut to when more than that waits.
+        max_size: Limit of rows in one call.
+        dynamic: Whether rows of different requests may share a call. False only adds the batch axis.
+        max_delay: Time that the oldest request may wait for others, in seconds or as a `timedelta`.
+            With 0, the requests that wait when an instance becomes free form a batch.
+        preferred_sizes: Sizes to which a batch is cut when more rows wait.
         oversize: A request with more rows than `max_size` is refused ("refuse"), or computed in
-            several calls and answered as one ("split").
-        hold: Whether a free instance may wait a small, learned share of its batch time for callers
-            that were just answered and are about to come back.
-        sizes: The only sizes that the handler is to see, for one that is compiled or tuned for these. A batch
-            is filled up to the next one, and what is computed for the filling is thrown away. `max_size` is then
-            the largest of them.
-        pad: What a batch is filled up with: its last row again ("last", or True), or zeros ("zeros").
+            several calls with one response ("split").
+        hold: Whether a free instance may wait a small, learned share of its batch time for the next requests of
+            clients that have just received responses.
+        sizes: The only batch sizes for the handler, if it is compiled or tuned for these. A batch is padded to the
+            next size, and outputs of the padding are dropped. `max_size` is then the largest size.
+        pad: Padding of a batch: its last row ("last", or True), or zeros ("zeros").
         retry_on_oom: Whether a batch for which the handler raises `BatchTooLarge`, or an exception whose class
-            is called `OutOfMemoryError`, is computed again in smaller ones. Inputs are then kept, twice the
-            memory, until their batch is answered.
-        cost: What a row costs by its sizes, as `Dim("tokens")` or `Dim("tokens") ** 2`. The rows of a batch then
-            cost at most `max_cost` together. A request that costs more is refused, or parted with
+            is called `OutOfMemoryError`, is computed again in smaller ones. Inputs are then retained until
+            the batch has ended, which doubles their memory.
+        cost: Cost of a row by its sizes, as `Dim("tokens")` or `Dim("tokens") ** 2`. The rows of a batch then
+            cost at most `max_cost` together. A request that costs more is refused, or split with
             `oversize="split"`.
-        max_cost: The most that the rows of a batch cost together.
-        window: Which rows share a batch where their lengths may differ (`Tensor(ragged=True)` or `Tensor(pad=...)`):
-            those that are at most so many times as long, or as short, as the oldest one; or those between the same
-            two of a list of lengths.
-        target_p99: The latency, in seconds or as a `timedelta`, that nearly all requests are to have in the server. By
-            what batches are learned to take, they are kept short enough and waits for company end early enough.
+        max_cost: Limit of the cost of a batch.
+        window: Lengths that may share a batch, for rows of different lengths (`Tensor(ragged=True)` or
+            `Tensor(pad=...)`): a maximal ratio to the oldest row, or a list of boundaries.
+        target_p99: Target of the 99th percentile of latency in the server, in seconds or as a `timedelta`. Batch sizes
+            and waits are limited by the learned batch times.
         reject_late: Whether a request is refused at once, as `Overloaded`, that could not be answered within
             `target_p99` even at best.
-        max_duration: What a batch of several requests may be expected to take, in seconds or as a `timedelta`: it has
-            so many rows as were learned to fit. One request may always go.
+        max_duration: Limit of the expected duration of a batch, in seconds or as a `timedelta`, by learned batch times.
+            A single request is always allowed.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -70,35 +68,35 @@ class Batching:
     """
 
     max_size: int
-    """The most rows in one call."""
+    """Limit of rows in one call."""
     dynamic: bool
     """Whether rows of different requests may share a call."""
     max_delay: float
-    """How long the oldest request may wait for company, in seconds."""
+    """Seconds that the oldest request may wait for others."""
     preferred_sizes: tuple[int, ...]
-    """Sizes that a batch is cut to, ascending."""
+    """Sizes to which a batch is cut, ascending."""
     oversize: Literal["refuse", "split"]
-    """What happens to a request with more rows than `max_size`."""
+    """Handling of a request with more rows than `max_size`."""
     hold: bool
-    """Whether the learned hold for returning callers is on."""
+    """Whether instances hold for clients that return."""
     sizes: tuple[int, ...]
-    """The sizes that the handler sees, ascending; none where it sees any."""
+    """The only batch sizes for the handler, ascending; empty for any size."""
     pad: Literal["last", "zeros"]
-    """What a batch is filled up with."""
+    """Padding of a batch."""
     retry_on_oom: bool
     """Whether a batch that is too large for the memory is computed again in smaller ones."""
     cost: Cost | None
-    """What a row costs by its sizes; None where batches are bounded by rows alone."""
+    """Cost of a row by its sizes; None where only rows are limited."""
     max_cost: int | None
-    """The most that the rows of a batch cost together."""
+    """Limit of the cost of a batch."""
     window: float | tuple[int, ...] | None
-    """Which lengths share a batch: up to a ratio, or between boundaries, ascending; None for all."""
+    """Lengths that share a batch: a maximal ratio, or boundaries, ascending; None for all."""
     target_p99: float | None
-    """The latency that batches are to keep for nearly all requests, in seconds; None for none."""
+    """Target of the 99th percentile of latency, in seconds; None for no target."""
     reject_late: bool
     """Whether a request is refused that could not be answered within it."""
     max_duration: float | None
-    """What a batch of several requests may be expected to take, in seconds; None for any time."""
+    """Limit of the expected duration of a batch, in seconds; None for no limit."""
 
     def __init__(
         self,

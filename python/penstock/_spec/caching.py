@@ -1,4 +1,4 @@
-"""`Cache`: answers that are kept, so that an equal request need not be computed again."""
+"""`Cache`: options of a model's response cache."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _HEADER = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 
 @dataclass(frozen=True, init=False, slots=True)
 class Cache:
-    """Keeps a model's answers in memory, and gives them to equal requests without computing them again.
+    """Response cache of a model, in memory.
 
-    For a handler that gives the same answer to the same request, whatever comes before it and whatever shares its
-    batch. Requests are equal if the handler could not tell them apart and their callers show the same credentials. A
-    reload of the model begins with an empty cache.
+    For a handler whose response depends on the request alone, not on earlier requests or others in its batch. Requests
+    are equal if the handler cannot distinguish them and their clients send the same credentials. After a reload of the
+    model the cache is empty.
 
     Args:
-        max_bytes: The most bytes that are kept; who was asked for longest ago goes first.
-        ttl: For how long an answer is given, in seconds or as a `timedelta`; None for as long as there is room.
-        revision: The name of the code and weights that compute. With it, and with the server's setting `cache_redis`,
-            servers whose models have the same name, version and revision share their answers; change it with them.
-        vary: Names of headers whose values set callers apart, beside those that hold credentials.
-        per_caller: Whether a handler that takes a `Context` may answer by the id, priority and headers of a request.
-            False says that it does not, but by inputs, parameters and the outputs asked for alone.
+        max_bytes: Limit of bytes; the least recently used responses are evicted first.
+        ttl: Lifetime of a response, in seconds or as a `timedelta`; None for no limit.
+        revision: Name of the code and weights. With it and the setting `cache_redis`, servers share responses of models
+            with the same name, version and revision. Change it with the code or weights.
+        vary: Names of headers that distinguish requests, in addition to those with credentials.
+        per_caller: Whether the responses of a handler with a `Context` may depend on the id, priority and headers of
+            a request. False: only on inputs, parameters and requested outputs.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -37,15 +37,15 @@ class Cache:
     """
 
     max_bytes: int
-    """The most bytes that are kept."""
+    """Limit of bytes."""
     ttl: float | None
-    """For how many seconds an answer is given."""
+    """Lifetime of a response in seconds."""
     vary: tuple[str, ...]
-    """Headers whose values set callers apart, in lower case."""
+    """Headers that distinguish requests, in lower case."""
     revision: str | None
-    """The name of the code and weights that compute, to share answers by."""
+    """Name of the code and weights, for shared responses."""
     per_caller: bool
-    """Whether a handler that takes a `Context` may answer by the id, priority and headers of a request."""
+    """Whether responses may depend on the id, priority and headers of a request."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""`Dim`: the size of an axis; and `Cost`: what a row costs, made of them."""
+"""`Dim`: the size of an axis; `Cost`: the cost of a row, a formula of sizes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MOST_POWER = 8
 
 @dataclass(frozen=True, init=False, slots=True)
 class Cost:
-    """What a row costs by its sizes: a sum of products. Made of `Dim` by `+`, `*` and `**`.
+    """Cost of a row by its sizes: a sum of products of `Dim`, built with `+`, `*` and `**`.
 
-    The server evaluates it for each request as soon as that is decoded, without the interpreter. That is why it
-    is no function of yours; and because it only adds and multiplies, a larger row never costs less.
+    It is a formula, not a Python function: the server evaluates it on I/O threads, which never hold the GIL. Since it
+    only adds and multiplies, a larger row never costs less.
     """
 
     terms: tuple[tuple[int, Axes], ...]
-    """A number, and the inputs and axes by whose sizes it is multiplied, for each thing that is added up."""
+    """The summands: a factor, and the inputs and axes whose sizes it is multiplied by."""
 
     def __init__(self, terms: dict[Axes, int]) -> None:
         if len(terms) > _MOST_TERMS:
@@ -69,14 +69,14 @@ class Cost:
 
 @dataclass(frozen=True, init=False, slots=True, repr=False)
 class Dim(Cost):
-    """The size of an axis of an input: how long a text is, how wide an image.
+    """The size of an input's axis, such as the length of a text or the width of an image.
 
     Args:
         tensor: The input's name.
-        axis: The axis, counted from 0 as in the declared shape, so without the batch axis.
+        axis: Index of the axis in the declared shape, from 0, without the batch axis.
 
     Raises:
-        ValueError: the name is empty, or the axis below 0.
+        ValueError: the name is empty, or the axis is below 0.
 
     Example:
         >>> Dim("tokens") ** 2 + 16 * Dim("tokens")

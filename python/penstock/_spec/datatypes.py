@@ -1,4 +1,4 @@
-"""The wire's element types and what they are in numpy. The one place where the two meet."""
+"""Datatypes of the protocol and their numpy dtypes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
-# numpy has no public name for "anything that np.dtype takes" that also holds ml_dtypes' types.
+# numpy has no public type for the arguments of np.dtype that includes the types of ml_dtypes.
 DatatypeLike = Union[str, type, "np.dtype[Any]"]
 """A numpy dtype or scalar type, `bytes`, `str`, `bool`, `int`, `float`, or a wire name such as "BF16"."""
 
@@ -23,15 +23,15 @@ ARRAY_DTYPES: dict[str, np.dtype[Any]] = {
     "INT32": np.dtype(np.int32),
     "INT64": np.dtype(np.int64),
     "FP16": np.dtype(np.float16),
-    # numpy has no brain float. The same values fit in a float32.
+    # numpy has no bfloat16. A float32 can represent its values.
     "BF16": np.dtype(np.float32),
     "FP32": np.dtype(np.float32),
     "FP64": np.dtype(np.float64),
 }
-"""The dtype of the arrays that a handler gets, by wire name. BYTES has none: object arrays."""
+"""Dtypes of a handler's arrays, by wire name. BYTES has none: its arrays are of objects."""
 
 ITEM_SIZES = {name: 2 if name == "BF16" else dtype.itemsize for name, dtype in ARRAY_DTYPES.items()}
-"""Bytes of one element on the wire. BYTES has none: its elements vary."""
+"""Bytes of one element on the wire. BYTES has none: its elements differ in size."""
 
 _WIRE_NAMES = {dtype: name for name, dtype in ARRAY_DTYPES.items() if name != "BF16"}
 # Fixed to 64 bits, where numpy 1 follows the platform's C `long`.
@@ -39,7 +39,7 @@ _PYTHON_TYPES: dict[object, str] = {bool: "BOOL", int: "INT64", float: "FP64"}
 
 
 class Datatype(NamedTuple):
-    """A normalised datatype."""
+    """A datatype in normal form."""
 
     name: str
     """The wire name."""
@@ -50,10 +50,10 @@ class Datatype(NamedTuple):
 
 
 def parse(datatype: object) -> Datatype:
-    """Normalises what a user may write as a datatype.
+    """Converts a user's datatype to normal form.
 
     Raises:
-        ValueError: it is none of the wire's types; the message lists what may be written.
+        ValueError: not a datatype of the protocol; the message lists the accepted forms.
     """
     if datatype is bytes or datatype == BYTES:
         return Datatype(BYTES, None, text=False)
@@ -67,7 +67,7 @@ def parse(datatype: object) -> Datatype:
 
 
 def wire_name(dtype: np.dtype[Any]) -> str | None:
-    """The wire name of an array's dtype; None if the wire has no such type."""
+    """The wire name of an array's dtype; None if the protocol has no such type."""
     if dtype.kind in "OSU":
         return BYTES
     if dtype.name == "bfloat16":
@@ -76,12 +76,12 @@ def wire_name(dtype: np.dtype[Any]) -> str | None:
 
 
 def element(value: object, datatype: Datatype) -> bytes:
-    """One element as it lies in a tensor's memory; of BYTES, without the length in front.
+    """The bytes of one element in a tensor's memory; of BYTES, without the length prefix.
 
     Raises:
-        ValueError: the value is not one of that datatype.
+        ValueError: the datatype has no such value.
     """
-    problem = f"pad {value!r} is no value of {datatype.name}"
+    problem = f"pad {value!r} is not a value of {datatype.name}"
     if datatype.dtype is None:
         if isinstance(value, str):
             return value.encode()
@@ -95,7 +95,7 @@ def element(value: object, datatype: Datatype) -> bytes:
             one = np.asarray(value).astype(datatype.dtype)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(problem) from None
-    # A float that is no integer, or a number that is out of range, would come out as another one.
+    # A fraction or a number out of range would be converted to another number.
     if datatype.dtype.kind in "iub" and one != value:
         raise ValueError(problem)
     data = one.tobytes()
@@ -104,7 +104,7 @@ def element(value: object, datatype: Datatype) -> bytes:
 
 def _from_numpy(datatype: object) -> Datatype:
     try:
-        # None would be float64 to numpy, and an unknown class would be object.
+        # numpy takes None for float64, and an unknown class for object.
         dtype = None if datatype is None or _is_foreign(datatype) else np.dtype(datatype)  # type: ignore[call-overload]
     except TypeError:
         dtype = None
@@ -112,7 +112,7 @@ def _from_numpy(datatype: object) -> Datatype:
     if dtype is None or name is None:
         shown = datatype.__name__ if isinstance(datatype, type) else datatype
         raise ValueError(
-            f"datatype {shown!r} is not one of the wire's: write a numpy dtype such as np.float32, "
+            f"datatype {shown!r} is not one of the protocol's: write a numpy dtype such as np.float32, "
             f"bytes, str, or one of {', '.join([*ARRAY_DTYPES, BYTES])}"
         )
     if name == BYTES:

@@ -1,4 +1,4 @@
-"""`Fallback`: which model answers an HTTP request that another one does not."""
+"""`Fallback`: the model that responds to HTTP requests which another one declines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Fallback"]
 
 @dataclass(frozen=True)
 class Fallback:
-    """The model that answers requests to another one's routes where that one does not.
+    """The model that responds to requests to another model's routes which that one declines.
 
     It gets the same `Request`. It is asked where the first model's handler answers with the status 421 (Misdirected
     Request), with `request.refused` None; and where the first cannot compute: its time is over, its process has ended,

@@ -1,4 +1,4 @@
-"""Where a model's handler runs, and how many of it at once."""
+"""`Threads` and `Processes`: placement and number of a model's instances."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ __all__ = ["Processes", "Threads", "processors"]
 
 
 def processors() -> int:
-    """The processors that this process may use: of its affinity, within its container's quota, rounded down.
+    """Number of processors that this process may use, by its affinity and its container's CPU quota, rounded down.
 
     Returns:
-        1 or more. What `os.cpu_count()` says is the machine's, whatever a container may use of it.
+        1 or more. `os.cpu_count()` ignores the quota.
     """
     from penstock import _core
 
@@ -26,11 +26,10 @@ def processors() -> int:
 class Threads:
     """Instances that are threads of one interpreter.
 
-    A class is built once per thread. A function is shared by all of them and so must be safe to run
-    several times at once.
+    A class is built once per thread. A function is shared by all threads, and must be thread-safe.
 
     Args:
-        count: How many calls of the handler may run at once.
+        count: Calls of the handler that may run at once.
 
     Raises:
         ValueError: the count is not 1 or more.
@@ -44,33 +43,32 @@ class Threads:
 
 @dataclass(frozen=True, init=False, slots=True)
 class Processes:
-    """Instances that are processes, each with an interpreter of its own.
+    """Instances that are processes, each with its own interpreter.
 
-    They compute on all cores however long the handler holds the interpreter, and one that crashes takes
-    only its own batch with it: it is started again. Each builds the handler, and so has its own copy of
-    the weights.
+    They use all cores even if the handler holds the GIL. A crash of a process fails only its own batch, and the process
+    is restarted. Each process builds the handler, and so has its own copy of the weights.
 
     Args:
-        count: How many processes there are.
-        hang_after: A batch that computes for longer, in seconds or as a `timedelta`, is taken to hang: its
-            callers are answered with an error, and its process is killed. None for no limit.
-        abandoned_after: A process that still computes a batch for so long after the last of its callers
-            has left, or has run out of time, is killed. None to let it finish.
-        max_rss: From this much resident memory on, in bytes, a process is replaced.
-        max_age: From this age on, in seconds or as a `timedelta`.
-        max_batches: After so many batches.
-        gpus: The devices of each process in turn, for its CUDA_VISIBLE_DEVICES: `[0, 1]` gives every
-            other process the other one, `["0,1", "2,3"]` gives each a pair.
-        threads: How many threads the numeric libraries of each process may use. None shares the cores
-            out evenly, where the environment does not say otherwise.
-        env: What else is different in the environment of the processes.
-        python: The interpreter that runs them, of a virtual environment of its own, say; None for the server's. It is
-            CPython 3.10 or later, has numpy, and needs no Penstock. What it imports is its own.
+        count: Number of processes.
+        hang_after: Time limit of a batch, in seconds or as a `timedelta`. After it the batch fails, and its process is
+            killed. None for no limit.
+        abandoned_after: Time after which a process is killed that still computes a batch whose clients have all left
+            or timed out. None lets it finish.
+        max_rss: Resident memory in bytes at which a process is replaced.
+        max_age: Age at which a process is replaced, in seconds or as a `timedelta`.
+        max_batches: Number of batches after which a process is replaced.
+        gpus: Devices for the CUDA_VISIBLE_DEVICES of each process in turn: `[0, 1]` alternates between two devices,
+            `["0,1", "2,3"]` between two pairs.
+        threads: Threads of the numeric libraries in each process. None divides the cores evenly, unless the
+            environment sets it.
+        env: Variables that are added to the environment of the processes.
+        python: Interpreter of the processes, for example of a virtual environment; None for the server's. It must be
+            CPython 3.10 or later with numpy, and does not need Penstock. It has its own packages.
         factory: Where a process finds the model: a function, as "module:name", and the keyword arguments that it is
             called with, of JSON's types. It returns the same model. None to find what is at the top level of a module,
             or to send code.
 
-    Processes are replaced one at a time: the new one has loaded before the old one goes.
+    Processes are replaced one at a time: the new one has loaded before the old one ends.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -80,23 +78,23 @@ class Processes:
     """
 
     count: int
-    """How many processes there are."""
+    """Number of processes."""
     hang_after: float | None
-    """Seconds after which a batch is taken to hang."""
+    """Time limit of a batch in seconds."""
     abandoned_after: float | None
-    """Seconds that a batch may go on without a caller."""
+    """Seconds that a batch may continue without clients."""
     max_rss: int | None
-    """Bytes of resident memory from which on a process is replaced."""
+    """Bytes of resident memory at which a process is replaced."""
     max_age: float | None
     """Seconds after which a process is replaced."""
     max_batches: int | None
     """Batches after which a process is replaced."""
     gpus: tuple[str, ...]
-    """The devices of each process in turn."""
+    """Devices of each process in turn."""
     threads: int | None
     """Threads of the numeric libraries of each process."""
     env: tuple[tuple[str, str], ...]
-    """What else is different in their environment."""
+    """Variables that are added to their environment."""
     python: str | None
     """The interpreter that runs them; None for the server's."""
     factory: tuple[str, str] | None
@@ -144,7 +142,7 @@ def _check_count(kind: str, count: object) -> None:
 
 
 def _maker(function: str, arguments: Mapping[str, Any]) -> tuple[str, str]:
-    # Not where the package is imported: few need it.
+    # Imported here, since few models need it.
     import json
 
     module, _, name = function.partition(":")

@@ -13,14 +13,14 @@ __all__ = ["Channels", "Spawning"]
 
 @dataclass(frozen=True, slots=True)
 class Spawning:
-    """What is needed to start the processes of a model. Rust reads these attributes by name."""
+    """Processes to start for a model. Rust reads these attributes by name."""
 
     program: str
     arguments: list[str]
     environments: list[list[tuple[str, str]]]
-    """What is different in the environment of each instance."""
+    """Variables that are added to the environment of each instance."""
     payload: bytes
-    """What a process loads: see `penstock._worker.payload`."""
+    """Payload of a process: see `penstock._worker.payload`."""
     hang_after: float | None
     abandoned_after: float | None
     max_rss: int | None
@@ -30,6 +30,6 @@ class Spawning:
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Where the instances of an attached model get their batches. Rust reads these attributes by name."""
+    """Channels to the instances of an attached model. Rust reads these attributes by name."""
 
     channels: list[_core.InstanceChannel]

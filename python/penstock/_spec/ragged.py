@@ -16,16 +16,16 @@ Lengths = npt.NDArray[np.int64]
 
 
 class Ragged:
-    """Rows of different lengths, one behind another. What a handler gets for an input declared `ragged=True`.
+    """Rows of different lengths, concatenated: a handler's value of an input declared with `ragged=True`.
 
-    A handler may return one too, for an output that is declared so. It iterates over the rows, which are views.
+    A handler may also return one for an output that is declared so. Iteration yields the rows, which are views.
 
     Args:
-        values: The rows one behind another, along the first axis.
+        values: The rows, concatenated along the first axis.
         lengths: The length of each row.
 
     Raises:
-        ValueError: the lengths are not those of rows that make up `values`.
+        ValueError: the lengths do not add up to the first axis of `values`.
 
     Example:
         >>> [row.tolist() for row in Ragged(np.array([1, 2, 3]), [2, 0, 1])]
@@ -33,7 +33,7 @@ class Ragged:
     """
 
     values: Array
-    """The rows one behind another: their first axis is the sum of the lengths."""
+    """The concatenated rows: the first axis is the sum of the lengths."""
     lengths: Lengths
     """The length of each row."""
 
@@ -46,10 +46,10 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Iterable[npt.ArrayLike], dtype: npt.DTypeLike | None = None) -> Ragged:
-        """Joins rows that differ in nothing but their length. `dtype` is that of rows which are no arrays, but lists.
+        """Concatenates rows that differ only in length. `dtype` applies to rows that are lists, not arrays.
 
         Raises:
-            ValueError: there are none, or they differ in something else.
+            ValueError: there are no rows, or their other axes differ.
         """
         arrays = [row if isinstance(row, np.ndarray) else np.asarray(row, dtype) for row in rows]
         if any(array.ndim == 0 for array in arrays):
@@ -58,7 +58,7 @@ class Ragged:
 
     @cached_property
     def offsets(self) -> Lengths:
-        """Where each row begins, and at the end where the last one ends: one more than there are rows."""
+        """The start of each row, followed by the end of the last one."""
         return np.concatenate((np.zeros(1, np.int64), np.cumsum(self.lengths)))
 
     def __len__(self) -> int:
@@ -76,17 +76,17 @@ class Ragged:
 
 
 class Padded:
-    """Rows of different lengths, filled up to the longest. What a handler gets for an input declared with `pad=`.
+    """Rows of different lengths, padded to the longest: a handler's value of an input declared with `pad=`.
 
     Args:
         values: The rows, along the first axis; their second axis is as long as the longest.
-        lengths: The length of each row, without its filling.
+        lengths: The length of each row, without padding.
     """
 
     values: Array
-    """The rows, filled up."""
+    """The padded rows."""
     lengths: Lengths
-    """The length of each row, without its filling."""
+    """The length of each row, without padding."""
 
     def __init__(self, values: npt.ArrayLike, lengths: npt.ArrayLike) -> None:
         self.values = np.asarray(values)
@@ -94,7 +94,7 @@ class Padded:
 
     @cached_property
     def mask(self) -> npt.NDArray[np.bool_]:
-        """For each row and step whether it is there: False for the filling."""
+        """Mask of the values: False for padding."""
         return np.arange(self.values.shape[1]) < self.lengths[:, None]
 
     def __len__(self) -> int:

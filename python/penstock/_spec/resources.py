@@ -1,4 +1,4 @@
-"""`Resources`: what a model needs of what the instances of all models share."""
+"""`Resources`: shared resources that a model's batches occupy."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ __all__ = ["Resources"]
 
 @dataclass(frozen=True, init=False, slots=True)
 class Resources:
-    """What a model needs for each batch, of what the server has: `Server(resources={"gpu0": 2})`.
+    """Shared resources for each batch of a model, of those of the server: `Server(resources={"gpu0": 2})`.
 
-    An instance begins a batch only when all of it is free, and holds it until the batch is answered.
+    An instance begins a batch only when all of them are free, and occupies them until the batch has ended.
 
     Args:
-        amounts: How much of each, by name.
-        weight: How often the model begins, against others that wait for the same: with 2 twice as often as with 1.
+        amounts: Amounts by name of the resource.
+        weight: Share among models that wait for the same resources: with 2, twice as many batches as with 1.
 
     Raises:
-        ValueError: a name is empty, an amount is no integer of 1 or more, or the weight not above 0.
+        ValueError: a name is empty, an amount is not an integer of 1 or more, or the weight is not above 0.
 
     Example:
         >>> Resources({"gpu0": 1}, weight=2)
@@ -27,9 +27,9 @@ class Resources:
     """
 
     amounts: tuple[tuple[str, int], ...]
-    """How much of each, by name."""
+    """Amounts by name of the resource."""
     weight: float
-    """How often the model begins, against others that wait for the same."""
+    """Share among models that wait for the same resources."""
 
     def __init__(self, amounts: Mapping[str, int], *, weight: float = 1.0) -> None:
         if not isinstance(amounts, Mapping) or not amounts:

@@ -1,4 +1,4 @@
-"""Results a handler may return or yield besides plain outputs: `Answers`, `RowErrors`, `Final`."""
+"""Results that a handler may return besides plain outputs: `Answers`, `RowErrors`, `Final`."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ __all__ = ["Answers", "Final", "RowErrors"]
 class Answers:
     """The outputs of each request of a batch, in the order of `ctx.requests`.
 
-    For a handler whose outputs differ in shape from request to request, or that makes them one by one anyway: nothing
-    has to be joined, only to be parted again. A handler that streams may yield it too.
+    For a handler whose outputs differ in shape between requests, or that computes requests one by one: outputs need not
+    be joined into a batch. A handler that streams may yield it too.
 
     Args:
-        each: What the handler would return if a request were alone, with all of its rows; or an exception, which
-            fails it alone.
+        each: For each request, the outputs for its rows as if it were alone; or an exception, which fails only this
+            request.
 
     Example:
         >>> def spans(text, ctx):
@@ -29,7 +29,7 @@ class Answers:
     __slots__ = ("each",)
 
     each: tuple[Any, ...]
-    """What each request is answered."""
+    """Outputs, or the exception, of each request."""
 
     def __init__(self, each: Iterable[Any]) -> None:
         self.each = tuple(each)
@@ -63,7 +63,7 @@ class RowErrors(Exception):
     errors: dict[int, BaseException]
     """The exception of each row that failed."""
     outputs: Any
-    """What the handler would have returned; None where every row failed."""
+    """Outputs of all rows; None where every row failed."""
 
     def __init__(self, errors: Mapping[SupportsIndex, BaseException] | Mapping[int, Any], outputs: Any = None) -> None:
         self.errors = {}
@@ -79,12 +79,12 @@ class RowErrors(Exception):
 
 
 class Final:
-    """The last piece of a stream, or of one row of a batched stream.
+    """The last chunk of a stream, or of one row of a batched stream.
 
-    A generator that simply ends needs none: its callers then learn of the end after the last piece.
+    It is optional: if the generator just ends, clients learn of the end after the last chunk.
 
     Args:
-        outputs: What the handler would yield; None ends without a further piece.
+        outputs: The outputs of the chunk; None ends the stream without a further chunk.
 
     Example:
         >>> @model(inputs=[Tensor("n", np.int32, [1])], outputs=[Tensor("i", np.int32, [1])])

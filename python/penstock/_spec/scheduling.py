@@ -1,4 +1,4 @@
-"""`Queueing`, `Level` and `Sequences`: whose turn a request is, and which requests belong together."""
+"""`Queueing`, `Level` and `Sequences`: priorities, queue limits, and sequences of requests."""
 
 from __future__ import annotations
 
@@ -15,26 +15,25 @@ _HEADER = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+")
 
 @dataclass(frozen=True, init=False, slots=True)
 class Level:
-    """How the requests of one level of priority wait, where it differs from the others.
+    """Queue limits of one priority level.
 
     Args:
-        max_size: The most of them that wait; one more is refused as `Overloaded`. None for no bound but the
-            model's `max_queue`.
-        timeout: The longest that one of them may wait, in seconds or as a `timedelta`; None for that of
-            `Queueing`.
-        on_timeout: What becomes of one that has waited for longer: it is refused as `Timeout` ("reject"), or goes
-            behind all of its level that have not ("delay").
+        max_size: Limit of waiting requests; one more is refused as `Overloaded`. None: only the model's `max_queue`
+            applies.
+        timeout: Limit of a request's wait, in seconds or as a `timedelta`; None for that of `Queueing`.
+        on_timeout: Handling of a request that exceeds it: it is refused as `Timeout` ("reject"), or moved behind all
+            others of its level ("delay").
 
     Raises:
         ValueError: a value is out of its range; the message names it.
     """
 
     max_size: int | None
-    """The most of them that wait."""
+    """Limit of waiting requests."""
     timeout: float | None
-    """The longest that one of them may wait, in seconds."""
+    """Limit of a request's wait, in seconds."""
     on_timeout: Literal["reject", "delay"]
-    """What becomes of one that has waited for longer."""
+    """Handling of a request that exceeds the limit."""
 
     def __init__(
         self,
@@ -52,20 +51,20 @@ class Level:
 
 @dataclass(frozen=True, init=False, slots=True)
 class Queueing:
-    """How requests wait for a free instance.
+    """Queue of a model: priorities, limits and fairness.
 
     Args:
-        priorities: How many levels of priority requests may name; 1 is none at all. Level 1 is served
-            first. Lower levels are served when no higher one waits, however long that takes.
-        default_priority: The level of requests that name none, or one beyond the levels; else the lowest.
-        timeout: The longest that a request may wait, in seconds or as a `timedelta`, whatever its own
-            `timeout` says; None for no limit.
-        max_rows: The most rows that wait, of all requests together; None for no bound but `max_queue`.
-        max_bytes: The most bytes of inputs that wait; None for no bound.
-        fair_by: By what clients are told apart who take turns: "api-key", the header `authorization`; or
-            "header:NAME". Of those that wait on one level each gets as many rows, however much it asks for.
-        max_rows_per_client: The most rows of one such client that wait; None for no bound but the model's.
-        levels: What differs on single levels, by their number.
+        priorities: Number of priority levels; 1 is no priorities. Level 1 is served first. A lower level is served
+            only when no higher one waits.
+        default_priority: Level of requests without a valid priority; default: the lowest.
+        timeout: Limit of a request's wait, in seconds or as a `timedelta`, even if the request allows more; None for
+            no limit.
+        max_rows: Limit of waiting rows; None for no limit but `max_queue`.
+        max_bytes: Limit of waiting input bytes; None for no limit.
+        fair_by: Identity of clients for fair queueing: "api-key", the header `authorization`; or "header:NAME". The
+            clients that wait on a level get equal numbers of rows.
+        max_rows_per_client: Limit of waiting rows of one client; None for no limit but the model's.
+        levels: Limits of single levels, by number.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -75,21 +74,21 @@ class Queueing:
     """
 
     priorities: int
-    """How many levels of priority there are."""
+    """Number of priority levels."""
     default_priority: int
-    """The level of requests that name none."""
+    """Level of requests without a priority."""
     timeout: float | None
-    """The longest that a request may wait, in seconds."""
+    """Limit of a request's wait, in seconds."""
     max_rows: int | None
-    """The most rows that wait."""
+    """Limit of waiting rows."""
     max_bytes: int | None
-    """The most bytes of inputs that wait."""
+    """Limit of waiting input bytes."""
     fair_by: str | None
-    """The header, in lower case, by which clients are told apart who take turns."""
+    """Header, in lower case, that identifies clients for fair queueing."""
     max_rows_per_client: int | None
-    """The most rows of one such client that wait."""
+    """Limit of waiting rows of one client."""
     policies: tuple[Level, ...]
-    """How each level waits, from the highest to the last that differs."""
+    """Limits of each level, from the highest to the last one with limits."""
 
     def __init__(
         self,
@@ -120,14 +119,13 @@ class Queueing:
 class Sequences:
     """Makes a model keep state between the requests of a sequence.
 
-    Requests with the same `sequence_id` are computed in order, one at a time, by the one instance that
-    holds their state: the dict `ctx.requests[i].sequence.state`. Rows of different sequences may share a
-    call. A class with a method `close_sequence(sequence)` is told when a sequence is over.
+    Requests with the same `sequence_id` are computed in order, one at a time, by the instance that holds their state:
+    the dict `ctx.requests[i].sequence.state`. Rows of different sequences may share a call. If the handler's class has
+    a method `close_sequence(sequence)`, it is called at the end of a sequence.
 
     Args:
-        idle_timeout: A sequence without a request for that long is given up, in seconds or as a `timedelta`.
-        max_active: The most sequences at once, on all instances together; one more is refused as
-            `Overloaded`.
+        idle_timeout: Time without a request after which a sequence expires, in seconds or as a `timedelta`.
+        max_active: Limit of active sequences on all instances; one more is refused as `Overloaded`.
 
     Raises:
         ValueError: a value is out of its range; the message names it.
@@ -137,9 +135,9 @@ class Sequences:
     """
 
     idle_timeout: float
-    """After how many seconds without a request a sequence is given up."""
+    """Seconds without a request after which a sequence expires."""
     max_active: int
-    """The most sequences at once."""
+    """Limit of active sequences."""
 
     def __init__(self, *, idle_timeout: float | timedelta = 60.0, max_active: int = 256) -> None:
         seconds = _seconds(idle_timeout)

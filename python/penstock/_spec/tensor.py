@@ -25,23 +25,22 @@ class Tensor:
     """One declared input or output.
 
     Args:
-        name: Its name on the wire. May be left out inside `Annotated`, where the parameter names it.
+        name: Name on the wire. Optional inside `Annotated`, where it defaults to the parameter's name.
         datatype: A numpy dtype or scalar type, `bool`, `int` (INT64), `float` (FP64), `bytes` or
             `str` (both BYTES on the wire), or a wire name such as "BF16". `"BF16"` arrives as a
             float32 array, `ml_dtypes.bfloat16` as an array of that type.
-        shape: The sizes of its axes without the batch axis; -1 is variable, `()` is one element.
-        optional: Whether it may be left out: an input by a request, for which the handler gets None or its
-            parameter's default; an output by the handler, which returns None for it, or a dict without it. Such an
-            answer does not have it.
-        labels: The names of its elements in a row, for callers that ask for classification: a list, or
-            the path of a UTF-8 text file with one in each line. Outputs of integers, FP32 or FP64 only.
+        shape: Sizes of the axes without the batch axis; -1 is variable, `()` is one element.
+        optional: Whether it may be absent. For an absent input the handler gets None or the parameter's default. A
+            handler leaves out an output by returning None for it, or a dict without it.
+        labels: Names of the elements of a row, for classification requests: a list, or the path of a UTF-8 text file
+            with one in each line. For outputs of integers, FP32 or FP64 only.
         ragged: Whether rows of different lengths (sizes of the first axis, which is -1) share a batch. The handler
-            gets a `Ragged` with the rows one behind another, and may return one, or a list, for an output.
-        pad: The same for an input whose rows are filled up to the longest of the batch with this value. The handler
-            gets a `Padded`.
+            gets a `Ragged` with the concatenated rows, and may return one, or a list, for an output.
+        pad: Padding value of an input whose rows are padded to the longest of the batch. The handler gets a
+            `Padded`.
 
     Raises:
-        ValueError: the datatype, shape, name, labels or pad are not what a tensor can have.
+        ValueError: an invalid datatype, shape, name, labels or pad.
         OSError: the file of labels cannot be read.
 
     Example:
@@ -50,11 +49,11 @@ class Tensor:
     """
 
     name: str
-    """Its name on the wire; empty where the parameter is to name it."""
+    """Name on the wire; empty inside `Annotated`, before the parameter's name is set."""
     datatype: str
-    """The wire name of its element type, for example "FP32"."""
+    """Wire name of the datatype, for example "FP32"."""
     shape: tuple[int, ...]
-    """The sizes of its axes without the batch axis; -1 is variable."""
+    """Sizes of the axes without the batch axis; -1 is variable."""
     optional: bool
     """Whether a request may leave it out."""
     dtype: np.dtype[Any] | None
@@ -62,13 +61,13 @@ class Tensor:
     text: bool
     """Whether the elements of a BYTES array are `str` instead of `bytes`."""
     labels: tuple[str, ...]
-    """The names of its elements in a row; empty for none."""
+    """Names of the elements of a row; empty for none."""
     document: bool
-    """Whether it carries one JSON document, which the V1 protocol takes and gives as JSON."""
+    """Whether it carries one JSON document, which is JSON in the V1 protocol too."""
     ragged: bool
-    """Whether rows of different lengths lie one behind another in a batch."""
+    """Whether rows of different lengths are concatenated in a batch."""
     pad: float | str | bytes | None
-    """What rows of different lengths are filled up with; None where they are not."""
+    """Padding value of rows of different lengths; None without padding."""
 
     def __init__(
         self,
@@ -108,26 +107,26 @@ class Tensor:
             object.__setattr__(self, field, value)
 
     def named(self, name: str) -> Tensor:
-        """The same tensor under this name, if it has none yet."""
+        """The tensor with this name, if it has none yet."""
         return self if self.name else self._with(name=name)
 
-    def made_optional(self) -> Tensor:
-        """The same tensor, which a request may leave out."""
+    def as_optional(self) -> Tensor:
+        """The tensor as an optional one."""
         return self if self.optional else self._with(optional=True)
 
     @property
     def pad_bytes(self) -> bytes | None:
-        """The element that rows are filled up with, as it lies in memory."""
+        """The padding value as bytes of one element."""
         if self.pad is None:
             return None
         return datatypes.element(self.pad, datatypes.Datatype(self.datatype, self.dtype, self.text))
 
-    def made_document(self) -> Tensor:
-        """The same tensor, whose one BYTES element is a JSON document."""
+    def as_document(self) -> Tensor:
+        """The tensor as a JSON document in one BYTES element."""
         return self._with(document=True)
 
     def wire_shape(self, *, batched: bool) -> list[int]:
-        """The shape as metadata shows it: with a leading -1 where the model batches."""
+        """The shape in metadata: with a leading -1 if the model has batching."""
         return [-1, *self.shape] if batched else list(self.shape)
 
     def _with(self, **changes: object) -> Tensor:

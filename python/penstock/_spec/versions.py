@@ -1,4 +1,4 @@
-"""Which versions of a model serve."""
+"""`VersionPolicy`: the versions of a model that serve."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EXPECTED = "latest:N, all, or specific:V,V,..."
 
 @dataclass(frozen=True, slots=True)
 class VersionPolicy:
-    """The newest `latest` versions, or those that `specific` names, or all."""
+    """Policy: the newest `latest` versions, the versions in `specific`, or all."""
 
     latest: int = 0
     specific: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class VersionPolicy:
         """Reads `latest:2`, `latest`, `all` or `specific:1,3`.
 
         Raises:
-            ValueError: the text is none of these.
+            ValueError: not of these forms.
         """
         kind, _, rest = text.partition(":")
         if kind == "latest" and re.fullmatch(r"[1-9][0-9]{0,8}", rest or "1"):
@@ -41,7 +41,7 @@ class VersionPolicy:
         """Reads the `version_policy` of a model's configuration.
 
         Raises:
-            ValueError: it is none that there is; the message says what was expected.
+            ValueError: not a valid policy; the message has the expected forms.
         """
         expected = "one of {latest: {num_versions: N}}, {all: {}} and {specific: {versions: [...]}}"
         if isinstance(value, Mapping) and len(value) == 1:
@@ -54,12 +54,16 @@ class VersionPolicy:
                     return cls(latest=count)
             if kind == "specific" and isinstance(inner, Mapping) and inner.keys() == {"versions"}:
                 versions = inner["versions"]
-                if isinstance(versions, list) and versions and all(isinstance(one, (str, int)) for one in versions):
+                if (
+                    isinstance(versions, list)
+                    and versions
+                    and all(isinstance(version, (str, int)) for version in versions)
+                ):
                     return cls(specific=tuple(map(str, versions)))
         raise ValueError(f"{value!r} is not {expected}")
 
     def choose(self, versions: Iterable[str]) -> list[str]:
-        """Those of the versions that serve, in ascending order."""
+        """The versions that serve, in ascending order."""
         ordered = in_order(versions)
         if self.specific:
             return [version for version in ordered if version in self.specific]
@@ -80,6 +84,6 @@ def in_order(versions: Iterable[str]) -> list[str]:
 
 
 def version_key(version: str) -> tuple[int, int, str]:
-    """By what versions are ordered."""
-    # isdecimal alone would take digits of other scripts too.
+    """Sort key of versions."""
+    # isdecimal alone accepts digits of other scripts.
     return (0, int(version), "") if version.isascii() and version.isdecimal() else (1, 0, version)
