@@ -46,7 +46,7 @@ class ResponseBuilder:
             requests: The list of requests.
 
         Raises:
-            ValueError: the return value does not match the declaration; the message says how.
+            ValueError: the return value does not match the declaration; the message names the difference.
         """
         if not isinstance(returned, list):
             raise ValueError(f"{self._must_be_dicts} Got outputs={returned} instead.")
