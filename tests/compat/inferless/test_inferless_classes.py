@@ -46,15 +46,15 @@ class InferlessPythonModel:
 """
 
 
-def asked(api: AppClient, *tensors: dict[str, Any]) -> Any:
+def outputs_of(api: AppClient, *tensors: dict[str, Any]) -> Any:
     return api.outputs(*tensors)
 
 
 def test_i12_classes_with_our_package(tmp_path: Path) -> None:
     with served(write_app(tmp_path, PYDANTIC, None)) as api:
-        found = asked(api, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
+        found = outputs_of(api, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
         assert found == {"text": ("BYTES", [1], ["ab|3|0.5|None|[]"]), "scores": ("FP64", [1], [0.5])}
-        found = asked(
+        found = outputs_of(
             api, tensor("scale", "FP64", 2.0), tensor("parts", "BYTES", ["a", "b"]), tensor("flag", "INT32", 1)
         )
         assert found["text"][2] == ["ab|2|2.0|True|['a', 'b']"]
@@ -87,7 +87,7 @@ def test_i12_classes_with_the_real_package(tmp_path: Path, real: Path) -> None:
         'told.text = f"', 'told.text = f"{inferless.__file__}|'
     )
     with served(write_app(tmp_path, app, None)) as api:
-        found = asked(api, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
+        found = outputs_of(api, tensor("scale", "FP32", 0.5), tensor("times", "INT64", 3))
         assert found["text"][2] == [f"{packages}/inferless/__init__.py|ab|3|0.5|None|[]"]
 
 
@@ -170,7 +170,7 @@ def test_i12_a_validation_error_of_the_class_is_400(tmp_path: Path) -> None:
 def test_i12_values_override_the_declared_type(tmp_path: Path) -> None:
     app = PYDANTIC.replace("return told", 'told.scores = [["a"], ["b"]]\n        return told')
     with served(write_app(tmp_path, app, None)) as api:
-        assert asked(api, tensor("scale", "FP32", 0.5))["scores"] == ("BYTES", [2, 1], ["a", "b"])
+        assert outputs_of(api, tensor("scale", "FP32", 0.5))["scores"] == ("BYTES", [2, 1], ["a", "b"])
 
 
 def test_i12_batches_of_objects(tmp_path: Path) -> None:

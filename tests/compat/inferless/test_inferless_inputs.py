@@ -150,8 +150,8 @@ def test_i07_the_vendors_sample_is_accepted_with_one_warning(
     reader = InputReader(Schema(read_inputs(json.loads(SEED.replace("True", "true")))))
     for _ in range(3):
         assert reader.read([InputTensor("shape", [512, 1], "INT8", (2,))]) == {"shape": [512, 1]}
-    (said,) = [one.getMessage() for one in caplog.records if "512" in one.getMessage()]
-    assert said.startswith("input 'shape' has 512, INT8 takes integers from -128 to 127")
+    (message,) = [one.getMessage() for one in caplog.records if "512" in one.getMessage()]
+    assert message.startswith("input 'shape' has 512, INT8 takes integers from -128 to 127")
     with served(write_app(tmp_path, TELL, f"INPUT_SCHEMA = {SEED}")) as api:
         assert api.post("infer", {"inputs": [tensor("shape", "INT8", [512, 1])]}).status == 200
 
@@ -230,9 +230,9 @@ def test_numpy_scalars_keep_their_datatype() -> None:
 PLAIN = {"i": ("INT8", 1), "f": ("FP32", 0.5), "t": ("BYTES", "a"), "b": ("BOOL", True)}
 
 
-def body_tensor(name: str, **said: Any) -> dict[str, Any]:
+def body_tensor(name: str, **members: Any) -> dict[str, Any]:
     datatype, value = PLAIN[name]
-    return {"name": name, "datatype": datatype, "shape": [1], "data": [value], **said}
+    return {"name": name, "datatype": datatype, "shape": [1], "data": [value], **members}
 
 
 def plain_reader(**options: bool) -> InputReader:

@@ -138,9 +138,9 @@ def test_m15_a_failing_request_fails_alone(tmp_path_factory: pytest.TempPathFact
     folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
     with Server(*modelbit.load(folder, {"join": 32, "isolation": isolation}), http="127.0.0.1:0", grpc=None) as server:
         client = HttpClient(server.http_url, folder)
-        asked = [rows("sleep"), rows("sleep"), [[1, 2]], rows("sleep", x="b"), rows("sleep", 1)]
+        requests = [rows("sleep"), rows("sleep"), [[1, 2]], rows("sleep", x="b"), rows("sleep", 1)]
         with ThreadPoolExecutor(5) as threads:
-            answers = [*threads.map(lambda data: client.call("frame", data), asked)]
+            answers = [*threads.map(lambda data: client.call("frame", data), requests)]
         assert [one.status for one in answers] == [200, 200, 400, 400, 200]
         assert answers[1].data == [[0, 0.5], [10, 1.5], [20, 2.5]]
 

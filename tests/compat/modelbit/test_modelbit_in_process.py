@@ -101,8 +101,8 @@ def test_g03_pending_webhooks_are_posted_on_stop(tmp_path: Path, isolation: str)
 
     with receiving(answer) as receiver:
         server = served(folder, {"isolation": isolation, "webhooks": "127.0.0.1"}).start()
-        asked = HttpClient(server.http_url, folder).call("slow", 0.4, response_webhook=receiver.url)
-        assert "batchId" in asked.json
+        response = HttpClient(server.http_url, folder).call("slow", 0.4, response_webhook=receiver.url)
+        assert "batchId" in response.json
         assert server.stop() == []
         (got,) = receiver.got
         assert got.body == {"data": 0.4}

@@ -55,7 +55,7 @@ def free_port() -> int:
 def received(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Results of the client."""
     if not PYTHON.exists():
-        # It is proprietary: nobody gets it who does not ask for it.
+        # The client is proprietary: it is installed on request only.
         pytest.skip("Modelbit's client is proprietary, and not fetched: python tests/clients/setup_tools.py modelbit")
     folder = write(tmp_path_factory.mktemp("official"), DEPLOYMENTS)
     (folder / "aliases.yaml").write_text("doubler: {official: 1}\n")

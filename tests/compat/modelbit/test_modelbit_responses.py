@@ -54,7 +54,7 @@ def test_m13_a_timeout_of_a_request(served: HttpClient) -> None:
     again = served.call("sleeps", 0).data
     if served.isolation == "process":
         assert answered.error == f"{message}, and was stopped"
-        assert again != pid, "by a process that was started anew"
+        assert again != pid, "by a restarted process"
     else:
         assert answered.error == message
         assert again == pid == os.getpid()
@@ -103,7 +103,7 @@ def test_m19_failed_webhooks_are_retried(monkeypatch: pytest.MonkeyPatch) -> Non
     with receiving(lambda number, _: (500 if number < 3 else 204, {})) as receiver:
         assert webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=False)
         assert len(receiver.got) == 3
-    assert not webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=False), "nobody is there"
+    assert not webhooks.post_with_retries(receiver.url, b"{}", "b", ignores_timeout=False), "the receiver is gone"
 
 
 def test_m19_slow_webhooks(monkeypatch: pytest.MonkeyPatch) -> None:
