@@ -95,7 +95,7 @@ def live(*models: Any, given: Any = None, **arguments: Any) -> Iterator[Live]:
     finally:
         server.stop()
         thread.join(PATIENCE)
-        # Of the whole process.
+        # Process-wide.
         context.set_predictor_config(None)
     assert not thread.is_alive(), "the server did not stop"
     if failures:

@@ -197,7 +197,7 @@ def test_a_result_with_another_number_of_rows_is_not_split() -> None:
             [(lambda one=one: served.predict({"instances": [one, one]}).json()) for one in (1, 2)],
             lambda: served.predict({"instances": [0]}),
         )
-    # Each was computed again alone.
+    # Each request was computed again alone.
     assert answers == [{"predictions": [4]}, {"predictions": [8]}]
 
 

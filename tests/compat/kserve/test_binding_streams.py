@@ -26,7 +26,7 @@ class Words(Model):
 
     def __init__(self) -> None:
         super().__init__("m")
-        self.gone = threading.Event()
+        self.left = threading.Event()
         self.go = threading.Event()
         self.go.set()
         self.load()
@@ -39,7 +39,7 @@ class Words(Model):
                     while not self.go.is_set():
                         await asyncio.sleep(0.005)
             finally:
-                self.gone.set()
+                self.left.set()
 
         return words()
 
@@ -65,8 +65,8 @@ class HiddenLater(Model):
 
 
 async def _pieces() -> Any:
-    for piece in ("one ", "zwei"):
-        yield piece
+    for chunk in ("one ", "zwei"):
+        yield chunk
 
 
 class Tensors(Model):
@@ -97,10 +97,10 @@ def test_s16_v1_streams_chunks() -> None:
         answer = requests.post(
             f"{served.http}/v1/models/m:predict", json={"instances": []}, stream=True, timeout=PATIENCE
         )
-        pieces = answer.iter_content(None)
-        assert next(pieces) == b"one "
+        chunks = answer.iter_content(None)
+        assert next(chunks) == b"one "
         model.go.set()
-        rest = b"".join(pieces)
+        rest = b"".join(chunks)
     assert (answer.status_code, rest) == (200, b"zwei trois")
 
 
@@ -124,7 +124,7 @@ def test_s16_a_disconnected_client_ends_the_generator() -> None:
         )
         assert next(answer.iter_content(None)) == b"one "
         answer.close()
-        until(model.gone.is_set)
+        until(model.left.is_set)
 
 
 def test_s16_a_streaming_model_may_return_a_plain_result() -> None:
@@ -133,9 +133,9 @@ def test_s16_a_streaming_model_may_return_a_plain_result() -> None:
             return await super().predict(payload) if payload["instances"] else {"predictions": []}
 
     with serving(Either()) as served:
-        plain, pieces = served.predict({"instances": []}), served.predict({"instances": [1]})
+        plain, chunks = served.predict({"instances": []}), served.predict({"instances": [1]})
     assert (plain.json(), plain.headers["content-type"]) == ({"predictions": []}, "application/json")
-    assert pieces.text == "one zwei trois"
+    assert chunks.text == "one zwei trois"
 
 
 def test_s16_a_generators_first_exception_is_the_response() -> None:

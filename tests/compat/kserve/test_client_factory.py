@@ -14,7 +14,7 @@ def test_r6_clients_are_shared_by_server_and_choices() -> None:
         assert factory is InferenceClientFactory()
         one = factory.get_grpc_client("127.0.0.1:1", retries=1)
         assert factory.get_grpc_client("127.0.0.1:1", retries=1) is one
-        # In KServe the first one is everybody's, whatever its server.
+        # In KServe all servers share the first client.
         assert factory.get_grpc_client("127.0.0.1:2", retries=1) is not one
         assert factory.get_grpc_client("127.0.0.1:1", retries=2) is not one
         rest = factory.get_rest_client()

@@ -73,7 +73,7 @@ def url(authority: trustme.CA) -> Iterator[str]:
     authority.configure_trust(context)
     context.verify_mode = ssl.CERT_REQUIRED
     server = Quiet(("127.0.0.1", 0), Handler)
-    # The handshake is the business of each connection's own thread.
+    # Each connection's own thread performs the handshake.
     server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     yield f"https://localhost:{server.server_port}"
@@ -107,7 +107,7 @@ def test_r6_rest_other_authorities_are_not_trusted(url: str, files: Files, tmp_p
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     with pytest.raises(httpx.ConnectError, match="cannot connect to https://localhost"):
         is_live(url, verify=str(tmp_path / "other.pem"), cert=(files.certificate, files.key))
-    # Without a certificate of its own it is not served; TLS 1.3 says so after the request.
+    # Without a client certificate the server refuses; with TLS 1.3 only after the request.
     with pytest.raises(httpx.TransportError):
         is_live(url, verify=files.authority)
 
@@ -150,5 +150,5 @@ def test_r6_grpc_certificates(address: str, files: Files) -> None:
 def test_r6_the_synchronous_clients_certificates(address: str, files: Files) -> None:
     paths = {"root_certificates": files.authority, "private_key": files.key, "certificate_chain": files.certificate}
     with InferenceServerClient(address, ssl=True, **paths) as client:
-        # Whatever the answer is: it came.
+        # Any response shows that the request arrived.
         assert client.infer(InferRequest("m", [])) is not None

@@ -47,7 +47,7 @@ def real() -> Iterator[Addresses]:
         pytest.skip("kserve is not installed; python tests/clients/setup_tools.py kserve fetches it")
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         ports = [str(listener.getsockname()[1]) for listener in (one, other)]
-    # Nothing of this interpreter's path: it has its own.
+    # Without this interpreter's path: KServe's has its own.
     known = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     process = subprocess.Popen([str(PYTHON), str(SCRIPT), *ports], env=known, stderr=subprocess.DEVNULL)
     try:
@@ -89,7 +89,7 @@ def test_r6_v1(real: Addresses) -> None:
                 with pytest.raises(httpx.HTTPStatusError) as caught:
                     await client.infer(real.http, asked, "double")
                 assert str(caught.value).startswith(text)
-                # It drops the connection after the 500: the next request goes over another one.
+                # KServe closes the connection after the 500: the next request uses another one.
                 assert await client.is_server_live(real.http)
             with pytest.raises(httpx.HTTPStatusError, match="Model with name unknown does not exist"):
                 await client.is_model_ready(real.http, "unknown")

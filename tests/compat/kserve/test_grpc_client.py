@@ -183,7 +183,7 @@ def test_r6_grpc_without_a_timeout_sends_none() -> None:
     with counting(note) as (address, _):
         ask(address, "is_server_live", timeout=None)
         ask(address, "is_server_live")
-    # What grpc says where there is none is centuries.
+    # Without a deadline grpc reports centuries.
     assert (left[0] or 0) > 1e9
     assert 0 < (left[1] or 0) <= 60
 

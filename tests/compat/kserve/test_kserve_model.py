@@ -202,8 +202,8 @@ def test_d13_generate_gives_the_iterator_of_predict() -> None:
             return words()
 
     async def read() -> list[str]:
-        pieces, _ = await Words("m")({"text": "a b"}, verb=InferenceVerb.GENERATE)
-        return [piece async for piece in pieces]
+        chunks, _ = await Words("m")({"text": "a b"}, verb=InferenceVerb.GENERATE)
+        return [chunk async for chunk in chunks]
 
     assert asyncio.run(read()) == ["a", "b"]
     assert [verb.value for verb in InferenceVerb] == [1, 2, 3]

@@ -39,7 +39,7 @@ def _logger() -> Iterator[None]:
 
 def written(handler: logging.Handler, formatter: logging.Formatter | None = None) -> None:
     handler.setFormatter(formatter or logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
-    # Those that pytest has added to look on are left out.
+    # Without pytest's own handlers.
     trace_logger.handlers = [handler]
     latency_log.write_now([(time.time(), LINES)])
 
@@ -133,7 +133,7 @@ def test_several_lines_are_written_a_moment_later_in_their_order_with_their_time
     assert [line.rpartition(" ")[2] for line in lines] == ["1", "2", "3"]
     told = [datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S.%f").timestamp() for line in lines]
     assert all(began - 0.001 <= time < began + 5 for time in told)
-    # Alone it is not kept waiting.
+    # A single line is written at once.
     until(lambda: not latency_log._deferred.pending)
     latency_log.write(["4"])
     assert stream.getvalue().endswith(" 4\n")

@@ -186,7 +186,7 @@ def test_r5_clients_load_and_unload_over_rest(kind: type[Shelf]) -> None:
         assert server.predict("a", 4) == (200, {"predictions": [8]})
         assert server.get("/v2/models") == (200, {"models": ["a"]})
         first = shelf.models["a"]
-        # Again: the new one is in its place.
+        # A second load replaces the model.
         assert server.load("a")[0] == 200
         assert shelf.models["a"] is not first
         assert server.predict("a", 4)[0] == 200
@@ -205,7 +205,7 @@ def test_r5_clients_load_and_unload_over_rest(kind: type[Shelf]) -> None:
 def test_r5_a_plain_repository_loads_nothing() -> None:
     with live(Double()) as server:
         assert server.load("other") == (503, {"error": "Model with name other is not ready."})
-        # One that is there is ready.
+        # A served model is ready.
         assert server.load("m") == (200, {"name": "m", "load": True})
 
 
@@ -250,17 +250,17 @@ def test_r5_models_that_come_by_other_ways_are_served() -> None:
 
 
 def test_r5_a_long_load_delays_no_request() -> None:
-    begun, go_on = threading.Event(), threading.Event()
+    started, go_on = threading.Event(), threading.Event()
 
     class Slow(Shelf):
         def load(self, name: str) -> bool:
-            begun.set()
+            started.set()
             assert go_on.wait(20)
             return super().load(name)
 
     with live(Double(), registered_models=Slow()) as server:
         [loaded] = at_once([lambda: server.load("slow")])
-        assert begun.wait(20)
+        assert started.wait(20)
         assert server.predict()[0] == 200
         assert server.get("/v1/models/m") == (200, {"name": "m", "ready": True})
         go_on.set()
@@ -316,7 +316,7 @@ def test_r5_a_model_is_stopped_after_its_last_request(kind: str) -> None:
         assert entered.wait(20)
         [unloaded] = at_once([lambda: server.unload("m")])
         until(lambda: server.get("/v1/models/m")[0] == 404)
-        # It is found no more, and answers who found it.
+        # New requests do not find the model; running ones complete.
         assert server.predict("other")[0] == 200
         assert order == []
         go_on.set()
@@ -336,16 +336,16 @@ def test_r5_a_model_is_served_or_unknown_during_loads() -> None:
                 status, said = server.predict("a", 1)
                 found.add((status, str(said)))
 
-        callers = at_once([ask] * 4)
+        clients = at_once([ask] * 4)
         for _ in range(15):
             assert server.load("a")[0] == 200
             assert server.predict("a", 1)[0] == 200
             assert server.load("a")[0] == 200
             assert server.unload("a")[0] == 200
         over.set()
-        for caller in callers:
-            caller.result()
-        # Nothing else, and no error of the server's.
+        for client in clients:
+            client.result()
+        # No other status, and no server error.
         assert found <= {
             (200, "{'predictions': [2]}"),
             (404, "{'error': 'Model with name a does not exist.'}"),

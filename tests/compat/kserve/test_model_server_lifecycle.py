@@ -71,7 +71,7 @@ def test_s07_a_signal_lets_requests_finish_and_the_exit_status_is_0(
         go_on.touch()
         assert held.result(PATIENCE)[0] == 200
         assert running.status() == 0
-        # Each model once, in this process, after the requests.
+        # Each model stops once, in this process, after the requests.
         assert sorted(line for line in running.lines if line.startswith("stopped")) == ["stopped a", "stopped b"]
         assert running.lines[-1] == "left"
 
@@ -240,7 +240,7 @@ def test_s02_an_unawaited_exception_is_logged() -> None:
     with script(boom(old=False) + "    server.start([failing])\n") as running:
         assert predict(running.url)[0] == 200
         until(lambda: "Caught exception: nobody awaits this" in running.text, "the log")
-        # It goes on.
+        # The server continues.
         assert predict(running.url)[0] == 200
         running.signal(signal.SIGTERM)
         assert running.status() == 0

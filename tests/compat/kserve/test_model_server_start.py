@@ -99,7 +99,7 @@ def test_d12_unready_models_are_served_with_503() -> None:
         assert server.get("/v2/models/m/ready") == (503, NOT_READY)
         assert server.predict("m")[0] == 503
         assert server.predict("other")[0] == 200
-        # The server is ready, whatever its models are.
+        # The server's readiness does not depend on its models.
         assert server.get("/v2/health/ready") == (200, {"ready": True})
         model.ready = True
         assert server.predict("m")[0] == 200
@@ -117,17 +117,17 @@ def test_d12_the_strict_mode_leaves_them_out() -> None:
 
 
 def test_d20_start_of_each_model_is_called_once() -> None:
-    begun: list[str] = []
+    started: list[str] = []
 
     class Starting(Double):
         def start(self) -> None:
-            begun.append(self.name)
+            started.append(self.name)
             self.ready = True
 
-    # One that has none of its own does not become ready by it.
+    # The default `start` does not make a model ready.
     plain = Double("plain", ready=False)
     with live(Starting("a", ready=False), Starting("b"), plain) as server:
-        assert begun == ["a", "b"]
+        assert started == ["a", "b"]
         assert [server.predict(name)[0] for name in ("a", "b", "plain")] == [200, 200, 503]
 
 
@@ -200,7 +200,7 @@ def test_s09_an_overridden_health_is_polled(kind: str) -> None:
         state["healthy"] = True
         assert server.get("/v1/models/m") == (200, {"name": "m", "ready": True})
         assert server.predict()[0] == 200
-        # Nobody need look over HTTP first.
+        # Without an HTTP probe before.
         state["healthy"] = False
         until(lambda: not ready_over_grpc(server), "gRPC to hear of it")
         state["healthy"] = True
@@ -238,16 +238,16 @@ def test_s09_probes_do_not_wait_behind_predictions() -> None:
             return {}
 
     with live(Held(), threads=2) as server:
-        callers = [threading.Thread(target=server.predict) for _ in range(4)]
-        for caller in callers:
-            caller.start()
+        clients = [threading.Thread(target=server.predict) for _ in range(4)]
+        for client in clients:
+            client.start()
         assert all(entered.acquire(timeout=20) for _ in range(2))
         for path in ("/", "/v1/models/m", "/v2/models/m/ready", "/v2/health/live", "/v2/health/ready", "/v1/models"):
             assert server.get(path)[0] == 200
         assert ready_over_grpc(server)
         go_on.set()
-        for caller in callers:
-            caller.join(20)
+        for client in clients:
+            client.join(20)
 
 
 def test_s04_models_are_registered_before_and_while_it_serves() -> None:
@@ -385,7 +385,7 @@ def metadata_over_grpc(server: Live) -> list[Any]:
 def test_metadata_over_grpc_shows_declared_tensors(options: dict[str, Any]) -> None:
     with live(Typed(), **options) as server:
         assert metadata_over_grpc(server) == [[("x", "INT32", [-1, 2])], [("y", "INT32", [-1])]]
-        # It is shown, and nothing checks it.
+        # Declarations are shown, not checked.
         assert server.predict() == (200, {"predictions": [2]})
 
 
@@ -415,7 +415,7 @@ def test_with_the_predictors_health_checked_a_transformer_is_as_ready_as_it(prot
             predictor.ready = False
             assert server.get("/v1/models/m") == (503, NOT_READY)
             assert server.get("/v2/models/m/ready") == (503, NOT_READY)
-            # Requests are not refused for it: they may be what wakes the predictor.
+            # Requests are accepted: they may wake the predictor.
             assert server.predict()[0] == 200
             predictor.ready = True
             assert server.get("/v1/models/m")[0] == 200

@@ -93,7 +93,7 @@ def test_a_worker_computes_async_requests_concurrently() -> None:
             answers = at_once([lambda: server.predict("m", 3) for _ in range(16)])
             return max(answer.result(PATIENCE)[1]["predictions"][0] for answer in answers)
 
-        # Those that come while a worker waits go to it together.
+        # Requests that arrive while a worker waits go to it together.
         until(lambda: most() > 1)
 
 
@@ -236,7 +236,7 @@ def test_prometheus_metrics_of_a_script_are_on_the_page(tmp_path: Path, workers:
         assert found.count("# EOF") == 1
         running.signal(signal.SIGTERM)
         assert running.status() == 0
-    # What cannot be sent has the script imported by its workers, as their `main` and with its arguments.
+    # A model that cannot be pickled: its workers import the script with its arguments.
     assert ("imported as __mp_main__ ['--own']" in running.text) is (workers == "2")
 
 

@@ -91,7 +91,7 @@ def ask(model: Any, **more: Any) -> Any:
 
 async def gathered(model: Any, request: Any) -> Any:
     answer = await model.create_chat_completion(request, "raw", {"headers": {}})
-    return [piece async for piece in answer] if hasattr(answer, "__aiter__") else answer
+    return [chunk async for chunk in answer] if hasattr(answer, "__aiter__") else answer
 
 
 def test_r8_a_chat_is_a_completion_of_its_prompt() -> None:

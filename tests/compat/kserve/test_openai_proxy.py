@@ -40,7 +40,7 @@ def completed(model: Any, **more: Any) -> Any:
 
 async def gathered(handler: Any, request: Any, raw: Any = None, context: Any = None) -> Any:
     answer = await handler(request, raw, context)
-    return [piece async for piece in answer] if hasattr(answer, "__aiter__") else answer
+    return [chunk async for chunk in answer] if hasattr(answer, "__aiter__") else answer
 
 
 def test_r8_a_request_is_forwarded_unchanged() -> None:

@@ -290,7 +290,7 @@ def test_r8_an_error_within_a_stream_is_an_event(serve: Serve) -> None:
     assert json.loads(first.removeprefix("data: "))["choices"][0]["text"] == "a"
     assert json.loads(second.removeprefix("data: "))["error"]["message"] == "RuntimeError : midway"
     assert (done, rest) == ("data: [DONE]", "")
-    # At the very beginning, it still has a status.
+    # Before the first chunk the error has its own status.
     assert ask(url, "/openai/v1/completions", {"model": "m", "prompt": "fail", "stream": True})[0] == 500
 
 
@@ -316,7 +316,7 @@ def test_r8_pydantic_objects_and_plain_handlers_work(serve: Serve) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_r8_a_client_that_leaves_cancels_the_handler(serve: Serve, stream: bool) -> None:
-    begun, ended = threading.Event(), threading.Event()
+    started, ended = threading.Event(), threading.Event()
 
     class Endless(OpenAIModel):
         async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
@@ -330,7 +330,7 @@ def test_r8_a_client_that_leaves_cancels_the_handler(serve: Serve, stream: bool)
             return words()
 
         async def forever(self) -> None:
-            begun.set()
+            started.set()
             try:
                 await asyncio.Event().wait()
             finally:
@@ -344,7 +344,7 @@ def test_r8_a_client_that_leaves_cancels_the_handler(serve: Serve, stream: bool)
     with socket.create_connection((host, int(port))) as connection:
         head = f"POST /openai/v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
         connection.sendall(head.encode() + body)
-        assert begun.wait(PATIENCE)
+        assert started.wait(PATIENCE)
     assert ended.wait(PATIENCE)
 
 

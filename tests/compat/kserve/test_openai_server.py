@@ -41,7 +41,7 @@ class Engine(OpenAIModel):
             self.ended = True
 
     async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
-        # A future of this loop, which no task of another one could set.
+        # A future of this loop: no other loop could set it.
         told = asyncio.get_running_loop().create_future()
         await self.asked.put((request.prompt, told))
         return answer(request, await told)

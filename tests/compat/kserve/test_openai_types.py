@@ -106,7 +106,7 @@ def test_r8_one_class_is_the_request_of_both_versions() -> None:
     params = CreateCompletionRequest(model="m", prompt="p", max_tokens=3)
     old = CompletionRequest(request_id="r", params=params, context={"headers": {}})
     assert (old.params, old.request_id, old.context) == (params, "r", {"headers": {}})
-    # A part that only knows the later form finds what it needs too.
+    # Code for the later form works too.
     assert (old.prompt, old.max_tokens, old.stream) == ("p", 3, False)
     assert json.loads(old.model_dump_json(exclude_unset=True)) == {"model": "m", "prompt": "p", "max_tokens": 3}
     with pytest.raises(AttributeError, match="nothing"):

@@ -85,7 +85,7 @@ class Handle:
             return InferResponse(body.id, body.model_name, [output])
         if body["instances"] == ["bad"]:
             return of_ray("a report of many lines", InvalidInput("not this"))
-        # As a model of the new dialect answers, headers with it.
+        # As a model of dialect 0.21 responds, with headers.
         return {"predictions": [2 * one for one in body["instances"]]}, {"x-own": "1"}
 
 
@@ -163,7 +163,7 @@ def test_r13_rows_are_batched_in_front_of_a_handle() -> None:
     from penstock.compat.kserve._request.bind import BindOptions
 
     handle = Handle()
-    # It is not waited for: all eight are there.
+    # Concurrent: all eight requests are present.
     options = BindOptions(batching=Batching(max_size=8, max_delay=PATIENCE))
     with serving(of_handle("m", handle), options=options) as server:
 
@@ -181,11 +181,11 @@ def test_r13_a_streaming_handle_streams() -> None:
         handle_options = SimpleNamespace(stream=True)
 
         def remote(self, body: Any, **more: Any) -> Any:
-            async def pieces() -> AsyncIterator[str]:
+            async def chunks() -> AsyncIterator[str]:
                 for word in body["instances"]:
                     yield word
 
-            return pieces()
+            return chunks()
 
     with serving(of_handle("m", Streaming())) as server:
         assert server.predict({"instances": ["a", "b", "c"]}).text == "abc"
@@ -219,7 +219,7 @@ def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         ports = [str(listener.getsockname()[1]) for listener in (one, other)]
     folder = tmp_path_factory.mktemp("ray")
-    # Penstock alone of all that this interpreter has.
+    # Only Penstock from this interpreter's path.
     (folder / "path").mkdir()
     (folder / "path" / "penstock").symlink_to(Path(penstock.__file__).parent)
     environment = {

@@ -56,7 +56,7 @@ def web() -> Iterator[Web]:
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    # What a download sets is gone after the test.
+    # Restores variables that a download sets.
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
@@ -188,7 +188,7 @@ def test_r9_http_downloads_have_a_limit(web: Web, tmp_path: Path, monkeypatch: p
     if least:
         os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = "1000000"
     else:
-        # By default what is packed holds a hundred times itself.
+        # The default limit is a hundred times the size.
         monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
         assert found(Storage.download(f"{web.url}/m.bin")) == {"m.bin": big}
         del web.replies["/m.bin"]

@@ -59,10 +59,10 @@ def zipped(fill: Callable[[zipfile.ZipFile], object]) -> bytes:
         ([link("a", "/etc/passwd")], "a link to '/etc/passwd', which leads out of the folder"),
         ([link("a", "..")], "which leads out of the folder"),
         ([link("d/a", "../../x")], "which leads out of the folder"),
-        # Each of them alone leads within; both together up.
+        # Each link alone leads inside; both together lead out.
         ([link("here", "."), link("up", "here/..")], "which leads out of the folder"),
         ([link("up", "here/.."), link("here", ".")], "which leads out of the folder"),
-        # It would be written to where the link leads.
+        # It would be written to the link's target.
         ([link("d", "sub"), link("d/e/f", "../../x"), file("sub/a")], "behind a link"),
         ([link("a", "/etc/passwd", tarfile.LNKTYPE)], "leads out of the folder"),
         ([link("a", "not/there", tarfile.LNKTYPE)], "which is not in the archive"),
@@ -75,7 +75,7 @@ def test_r9_a_tar_may_not_lead_out(tmp_path: Path, entries: list[Entry], why: st
     body = tar(file("first"), *entries)
     with pytest.raises(RuntimeError, match=why):
         get(tmp_path, body)
-    # Only the link to the archive, of what was unpacked nothing.
+    # Only the link to the archive, no unpacked file.
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["m.tar.gz"]
     assert not (tmp_path / "evil").exists()
     assert not Path("/tmp/evil").exists()

@@ -99,12 +99,12 @@ def test_r9_a_long_name_is_shortened_in_the_error(tmp_path: Path, kind: bytes) -
 
 @pytest.mark.usefixtures("traced")
 def test_r9_a_map_of_a_sparse_file_has_a_bound(tmp_path: Path) -> None:
-    # As GNU tar had it first: each block says that another follows.
+    # GNU tar's first format: each block announces the next.
     old = bytearray(block(b"a", tarfile.GNUTYPE_SPARSE, 0))
     old[482] = 1
     old[148:156] = b"%06o\0 " % (sum(old[:148]) + sum(old[156:512]) + 8 * 32)
     more = (struct.pack("12s12s", b"00000000001\0", b"00000000000\0") * 21 + b"\1").ljust(512, b"\0")
-    # As it has it now: numbers before the content.
+    # GNU tar's current format: numbers before the content.
     new = extended(b"x", record("GNU.sparse.major", "1") + record("GNU.sparse.minor", "0"))
     numbers = block(b"a", tarfile.REGTYPE, MUCH) + b"99999999\n" + b"0\n" * (MUCH // 2)
     for name, parts in [("m.tar.gz", (bytes(old), more * (MUCH // 512))), ("n.tar.gz", (new, numbers))]:

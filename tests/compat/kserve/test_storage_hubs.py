@@ -190,7 +190,7 @@ def test_r9_images(registry: Registry, tmp_path: Path) -> None:
 def test_r9_images_have_a_bound(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     big = layer({"models/m": bytes(1 << 20)})
     told = registry.put(f"{LAYER}+gzip", big)
-    # What a manifest says of its layers allows nothing.
+    # The sizes in a manifest raise no limit.
     registry.image({**told, "size": 1 << 40}, tag="v1")
     monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
     with pytest.raises(RuntimeError, match="the archive holds more than"):

@@ -65,7 +65,7 @@ def test_r9_s3_a_folder(bucket: Any, tmp_path: Path) -> None:
     out = Storage.download("s3://models/resnet", str(tmp_path / "out"))
     expected = {"model.bin": b"m" * 100_000, "sub/config.json": b"{}", "sub/__init__.py": b""}
     assert found(out) == expected
-    # Its neighbour only begins alike.
+    # Its neighbour shares the prefix only.
     assert found(Storage.download("s3://models/resnet/", str(tmp_path / "again"))) == expected
 
 
@@ -77,7 +77,7 @@ def test_r9_s3_one_object(bucket: Any, tmp_path: Path) -> None:
 
 def test_r9_s3_has_a_bound(bucket: Any, tmp_path: Path) -> None:
     os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = "100000"
-    # Not one of them is too large.
+    # No single file is too large.
     with pytest.raises(RuntimeError, match="the source holds more than 100000 bytes: PENSTOCK_STORAGE_MAX_BYTES"):
         Storage.download("s3://models/resnet", str(tmp_path))
     assert list(tmp_path.iterdir()) == []

@@ -85,8 +85,8 @@ class ModelRepository:
         if model is None:
             return AwaitableBool(False)
         # The model of a handle is ready: it was deployed before.
-        answer = model.healthy() if isinstance(model, BaseKServeModel) else True
-        return answer if hasattr(type(answer), "__await__") else AwaitableBool(bool(answer))
+        ready = model.healthy() if isinstance(model, BaseKServeModel) else True
+        return ready if hasattr(type(ready), "__await__") else AwaitableBool(bool(ready))
 
     def update(self, model: Any, name: str | None = None) -> None:
         """Adds or replaces a model.

@@ -121,6 +121,6 @@ def called(channel: grpc.Channel, one: Call) -> Any:
 def _messages(method: str) -> tuple[Any, Any]:
     """Returns request class and response parser; the repository calls of tritonclient differ."""
     if method.startswith("Repository"):
-        # A message whose first field is a name, as that of the questions is.
+        # The first field is a name, as in the repository requests.
         return messages.ModelReadyRequest, bytes
     return getattr(messages, f"{method}Request"), getattr(messages, f"{method}Response").FromString

@@ -32,7 +32,7 @@ def normal(value: Any) -> Any:
         if "outputs" in value and "model_name" in value:
             value = _answer(value)
         elif "keys" in value and isinstance(value.get("json"), dict) and value["json"].keys() & _PROTOCOLS:
-            # The order of the fields of a protocol's answer is free.
+            # A protocol's responses may have their fields in any order.
             value = {**value, "keys": None}
         elif isinstance(value.get("headers"), dict):
             value = {**value, "headers": _headers(value["headers"])}

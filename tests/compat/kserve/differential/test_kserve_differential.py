@@ -78,7 +78,7 @@ def runs(request: pytest.FixtureRequest) -> Iterator[Runs]:
         **{script: lambda side, script=script: side.observe(SCRIPTS / script) for script in LOCAL},
         "server": lambda side: served(side, new),
         "events": merged,
-        # Both in front of the real one: what differs is the transformers' doing.
+        # Both in front of the real KServe, so that only the transformers differ.
         "pairs": lambda side: paired(side, theirs),
     }
     with ThreadPoolExecutor(3) as pool:

@@ -70,14 +70,14 @@ def test_loading_and_unloading_under_load(workers: int, tmp_path: Path) -> None:
         try:
             for _ in range(5):
                 assert one.post("/v2/repository/models/coming/load") == (200, {"name": "coming", "load": True})
-                # No worker says otherwise.
+                # All workers agree.
                 assert {one.predict([[1]], name="coming")[0] for _ in range(8)} == {200}
                 assert one.post("/v2/repository/models/coming/unload") == (200, {"name": "coming", "unload": True})
                 assert {one.predict([[1]], name="coming")[0] for _ in range(8)} == {404}
         finally:
             done.set()
         assert set(steady.result()) == {200}
-        # Between its coming and its going it is there, or it is not.
+        # During loads the model is served or unknown.
         assert set(other.result()) <= {200, 404, 503}
 
 

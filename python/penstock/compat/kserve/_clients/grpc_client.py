@@ -145,12 +145,12 @@ class InferenceGRPCClient:
         limit = self._timeout if isinstance(timeout, UseClientDefault) else timeout
         try:
             message = call.message.SerializeToString()
-            answer = call.answer.FromString(
+            reply = call.response_type.FromString(
                 await self._transport.call(call.method, message, metadata_of(headers), limit)
             )
         except Exception as error:
             logger.error("%s: %s", call.failed, error, exc_info=True)
             raise
         if self._verbose:
-            logger.info("%s response: %s", call.method, answer)
-        return answer
+            logger.info("%s response: %s", call.method, reply)
+        return reply

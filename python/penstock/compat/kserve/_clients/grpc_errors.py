@@ -44,7 +44,7 @@ class RpcError(Exception):
     def __init__(self, code: StatusCode, details: str) -> None:
         Exception.__init__(self, code, details)
         self._status = code
-        self._said = details
+        self._details = details
 
     def code(self) -> Any:
         """Returns the code."""
@@ -53,7 +53,7 @@ class RpcError(Exception):
 
     def details(self) -> str:
         """Returns the server's text, or the client's error."""
-        return self._said
+        return self._details
 
     def initial_metadata(self) -> Any:
         """Returns no metadata."""
@@ -65,15 +65,15 @@ class RpcError(Exception):
 
     def debug_error_string(self) -> str:
         """Returns the details."""
-        return self._said
+        return self._details
 
     def __str__(self) -> str:
-        return f"StatusCode.{self._status.name}: {self._said}"
+        return f"StatusCode.{self._status.name}: {self._details}"
 
     __repr__ = __str__
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RpcError, (self._status, self._said)
+        return RpcError, (self._status, self._details)
 
 
 _OF_HTTP = {401: 16, 403: 7, 404: 12, 429: 14, 502: 14, 503: 14, 504: 14, 400: 13}

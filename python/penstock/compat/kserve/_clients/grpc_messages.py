@@ -14,10 +14,10 @@ _SERVICE = "inference.GRPCInferenceService"
 class Call:
     """A call: its method, its message, the class of its response, and the log text of a failure."""
 
-    def __init__(self, method: str, message: Any, answer: Any, failed: str) -> None:
+    def __init__(self, method: str, message: Any, response_type: Any, failed: str) -> None:
         self.method = f"{_SERVICE}/{method}"
         self.message = message
-        self.answer = answer
+        self.response_type = response_type
         self.failed = failed
 
 

@@ -35,9 +35,9 @@ class HttpxHttp:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None, timeout: Any
     ) -> Response:
         """Sends a request; raises httpx's errors."""
-        answer = await self._client.request(method, url, headers=dict(headers), content=body, timeout=timeout)
-        request = Request(method, str(answer.url), dict(headers))
-        return Response(request, answer.status_code, dict(answer.headers), answer.content)
+        response = await self._client.request(method, url, headers=dict(headers), content=body, timeout=timeout)
+        request = Request(method, str(response.url), dict(headers))
+        return Response(request, response.status_code, dict(response.headers), response.content)
 
     async def close(self) -> None:
         """Closes all connections."""

@@ -40,14 +40,14 @@ class NativeHttp:
         sent = {name: value for name, value in headers.items() if name.lower() not in _FRAMING}
         request = Request(method, url, sent)
         try:
-            answer = await self._client(origin).request(
+            response = await self._client(origin).request(
                 method, path, body or b"", headers=sent, timeout=limits(timeout).whole
             )
         except InvalidInput as error:
             raise ValueError(str(error)) from None
         except PenstockError as error:
             raise of_native(error, request) from None
-        return Response(request, answer.status, answer.headers, answer.body)
+        return Response(request, response.status, response.headers, response.body)
 
     async def close(self) -> None:
         """Closes all connections; later requests fail."""

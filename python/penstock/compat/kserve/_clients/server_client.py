@@ -78,12 +78,12 @@ class InferenceServerClient:
         if self._verbose:
             logger.info("infer, metadata %s\n%s", headers, call.message)
         message = call.message.SerializeToString()
-        answer = call.answer.FromString(
+        reply = call.response_type.FromString(
             self._transport.call(call.method, message, metadata_of(headers), client_timeout)
         )
         if self._verbose:
-            logger.info(answer)
-        return answer
+            logger.info(reply)
+        return reply
 
     def close(self) -> None:
         """Closes the client; later calls fail."""

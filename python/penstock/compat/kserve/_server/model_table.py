@@ -90,16 +90,16 @@ class ModelTable:
         server = self._server
         if server is None:
             return []
-        wanted = dict(self._repository.get_models())
-        removed = [name for name in self._served if name not in wanted]
-        new = {name: model for name, model in wanted.items() if self._served.get(name) is not model}
+        current = dict(self._repository.get_models())
+        removed = [name for name in self._served if name not in current]
+        new = {name: model for name, model in current.items() if self._served.get(name) is not model}
         if not removed and not new:
             return []
-        shared = self._binder.shared_models(wanted)
+        shared = self._binder.shared_models(current)
         server.add(*self._bind(new), *(shared or ()), replace=True)
         self._set_served(new)
         for name in new:
-            self.set_ready(name, assigned_ready(wanted[name]))
+            self.set_ready(name, assigned_ready(current[name]))
         for name in removed:
             del self._served[name]
         if shared is not None:

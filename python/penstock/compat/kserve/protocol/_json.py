@@ -55,8 +55,8 @@ def loads(text: bytes | str) -> Any:
         value = _decode(text if isinstance(text, str) else str(text, "utf-8"))
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
-    if (place := json_text.find_surrogate(text, value)) is not None:
-        raise ValueError(json_text.surrogate_message(place))
+    if (position := json_text.find_surrogate(text, value)) is not None:
+        raise ValueError(json_text.surrogate_message(position))
     return value
 
 

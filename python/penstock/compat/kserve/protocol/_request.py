@@ -61,8 +61,8 @@ class InferRequest:
         """True if outputs are requested as raw bytes: over gRPC if the inputs are raw, over HTTP by a parameter."""
         if self.from_grpc or dialect.is_old():
             return self._use_raw_outputs
-        wanted: bool = (self.parameters or {}).get("binary_data_output", False)
-        return wanted
+        binary: bool = (self.parameters or {}).get("binary_data_output", False)
+        return binary
 
     @classmethod
     def _from_message(cls, request: Any) -> InferRequest:

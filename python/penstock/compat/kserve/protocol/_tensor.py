@@ -234,9 +234,9 @@ class InferTensor:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, type(self)):
             return False
-        mine = (self._name, self._datatype, list(self.shape or ()), self._parameters, self._raw_data)
-        theirs = (other._name, other._datatype, list(other.shape or ()), other._parameters, other._raw_data)
-        return mine == theirs and same(self.data, other.data)
+        own = (self._name, self._datatype, list(self.shape or ()), self._parameters, self._raw_data)
+        others = (other._name, other._datatype, list(other.shape or ()), other._parameters, other._raw_data)
+        return own == others and same(self.data, other.data)
 
     __hash__ = None  # type: ignore[assignment] # it can change
 

@@ -27,10 +27,10 @@ def download(uri: str, out_dir: str | None, patterns: Patterns) -> str:
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
     entries = sorted(path.iterdir()) if path.is_dir() else [path]
-    wanted = [entry for entry in entries if patterns.selects(entry.name)]
-    if not wanted:
+    selected = [entry for entry in entries if patterns.selects(entry.name)]
+    if not selected:
         raise RuntimeError(f"Failed to fetch model. No model found in {uri}.")
-    for entry in wanted:
+    for entry in selected:
         target = folder / entry.name
         if target.exists():
             logger.info("File %s already exist", target)
@@ -39,8 +39,8 @@ def download(uri: str, out_dir: str | None, patterns: Patterns) -> str:
         if target.is_symlink():
             target.unlink()
         target.symlink_to(entry.absolute())
-    if len(wanted) == 1 and wanted[0].is_file() and is_archive(wanted[0].name):
-        unpack(folder / wanted[0].name, folder)
+    if len(selected) == 1 and selected[0].is_file() and is_archive(selected[0].name):
+        unpack(folder / selected[0].name, folder)
     return out_dir
 
 

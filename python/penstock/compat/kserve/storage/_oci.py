@@ -53,16 +53,16 @@ def _for_this_machine(registry: Registry, uri: str, reference: str) -> dict[str,
     if manifest.get("mediaType") not in _INDEXES:
         return manifest
     machine = platform.machine().lower()
-    wanted = ("linux", _MACHINES.get(machine, machine))
+    required = ("linux", _MACHINES.get(machine, machine))
     for entry in manifest.get("manifests", []):
-        place = entry.get("platform", {})
-        if (place.get("os"), place.get("architecture")) == wanted:
+        platform_of_entry = entry.get("platform", {})
+        if (platform_of_entry.get("os"), platform_of_entry.get("architecture")) == required:
             return registry.manifest(entry["digest"])
-    raise RuntimeError(f"OCI image index for {uri} has no manifest for {'/'.join(wanted)}")
+    raise RuntimeError(f"OCI image index for {uri} has no manifest for {'/'.join(required)}")
 
 
 def _unpack(registry: Registry, uri: str, manifest: dict[str, Any], folder: Path) -> None:
-    seen: set[str] = set()
+    top_level: set[str] = set()
     layers = [layer for layer in manifest.get("layers", []) if ".tar" in layer.get("mediaType", "")]
     # Counts received bytes: the sizes in a manifest are unverified.
     bounds = Bounds()
@@ -71,15 +71,15 @@ def _unpack(registry: Registry, uri: str, manifest: dict[str, Any], folder: Path
         if kind is None:
             raise RuntimeError(f"OCI layer: got {layer['mediaType']!r}, expected tar or gzip")
         with registry.blob(layer["digest"]) as blob:
-            unpack_layer(blob, kind, folder, bounds, lambda name: _below_models(name, seen))
+            unpack_layer(blob, kind, folder, bounds, lambda name: _below_models(name, top_level))
             blob.finish()
     if not any(folder.iterdir()):
-        there = ", ".join(sorted(seen)[:10]) or "nothing"
-        raise RuntimeError(f"OCI image at {uri} has no /models/ directory; its top-level entries: {there}")
+        names = ", ".join(sorted(top_level)[:10]) or "nothing"
+        raise RuntimeError(f"OCI image at {uri} has no /models/ directory; its top-level entries: {names}")
 
 
-def _below_models(name: str, seen: set[str]) -> str | None:
+def _below_models(name: str, top_level: set[str]) -> str | None:
     plain = name.removeprefix("./").lstrip("/")
-    if len(seen) < _MOST_SEEN:
-        seen.add(plain.partition("/")[0][:_SHOWN])
+    if len(top_level) < _MOST_SEEN:
+        top_level.add(plain.partition("/")[0][:_SHOWN])
     return plain.removeprefix(_MODELS) if plain.startswith(_MODELS) else None

@@ -59,8 +59,8 @@ class Registry:
         Raises:
             RuntimeError: the request failed.
         """
-        with self._get(f"{self._url}/manifests/{reference}", {"Accept": ", ".join(_ACCEPTED)}) as answer:
-            body = answer.read(_MOST)
+        with self._get(f"{self._url}/manifests/{reference}", {"Accept": ", ".join(_ACCEPTED)}) as response:
+            body = response.read(_MOST)
         if ":" in reference:
             _check(reference, hashlib.sha256(body).hexdigest())
         try:
@@ -78,13 +78,13 @@ class Registry:
         return Blob(self._get(f"{self._url}/blobs/{digest}", {}), digest, self._bounds)
 
     def _get(self, url: str, headers: dict[str, str]) -> Any:
-        authorization = {"Authorization": self._authorization} if self._authorization else {}
+        sent = {"Authorization": self._authorization} if self._authorization else {}
         try:
-            return opened(urllib.request.Request(url, headers={**headers, **authorization}), _TIMEOUT, self._https)  # noqa: S310
+            return opened(urllib.request.Request(url, headers={**headers, **sent}), _TIMEOUT, self._https)  # noqa: S310
         except urllib.error.HTTPError as error:
             challenge = error.headers.get("WWW-Authenticate", "")
-            if error.code == 401 and self._authorization is None and (answer := self._authorize(challenge)):
-                self._authorization = answer
+            if error.code == 401 and self._authorization is None and (authorization := self._authorize(challenge)):
+                self._authorization = authorization
                 return self._get(url, headers)
             raise self._refusal(error.code) from None
         except (OSError, http.client.HTTPException) as error:

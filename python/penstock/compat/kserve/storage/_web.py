@@ -37,16 +37,16 @@ def download(uri: str, folder: Path, patterns: Patterns) -> None:
     """
     del patterns
     parts = urlsplit(uri)
-    shown = parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
+    display_uri = parts._replace(query="", netloc=parts.netloc.rpartition("@")[2]).geturl()
     name = unquote(parts.path.rpartition("/")[2])
     if not is_archive(name) and is_archive(parts.query):
         # Some servers name the file in the query.
         name = unquote(parts.query.rpartition("/")[2].rpartition("=")[2])
     if not name:
-        raise RuntimeError(f"No filename contained in URI: {shown}")
+        raise RuntimeError(f"No filename contained in URI: {display_uri}")
     path = checked(name)
-    with staged(folder) as staging, _opened(uri, shown, parts.hostname or "") as response:
-        _refuse_pages(response, shown)
+    with staged(folder) as staging, _opened(uri, display_uri, parts.hostname or "") as response:
+        _refuse_pages(response, display_uri)
         target, bounds = staging / path.name, Bounds(most=MOST_BYTES, what="the source")
         if target.suffix == ".gz" and not is_archive(target.name):
             unpack_file(Counted(response, bounds.content), target.with_suffix(""))
@@ -57,7 +57,7 @@ def download(uri: str, folder: Path, patterns: Patterns) -> None:
             unpack(target, staging)
 
 
-def _opened(uri: str, shown: str, host: str) -> Any:
+def _opened(uri: str, display_uri: str, host: str) -> Any:
     try:
         headers = json.loads(os.environ.get(f"{host}-headers") or "{}")
     except ValueError as error:
@@ -67,12 +67,12 @@ def _opened(uri: str, shown: str, host: str) -> Any:
         return opened(request, _TIMEOUT)
     except urllib.error.HTTPError as error:
         text = _REFUSALS.get(error.code, f"HTTP request to '{{}}' failed with status code {error.code}.")
-        raise RuntimeError(text.format(shown)) from None
+        raise RuntimeError(text.format(display_uri)) from None
     except (OSError, http.client.HTTPException) as error:
         raise RuntimeError(f"Failed to connect to HTTP endpoint '{host}'. ({error})") from None
 
 
-def _refuse_pages(response: Any, shown: str) -> None:
+def _refuse_pages(response: Any, display_uri: str) -> None:
     """Refuses HTML: a login or error page with status 200 is not a model."""
     if response.headers.get_content_type() == "text/html":
-        raise RuntimeError(f"URI: {shown} answered with a page ('Content-Type': 'text/html'), not with a file")
+        raise RuntimeError(f"URI: {display_uri} answered with a page ('Content-Type': 'text/html'), not with a file")

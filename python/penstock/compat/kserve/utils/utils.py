@@ -62,8 +62,8 @@ def is_v2(protocol: str | PredictorProtocol) -> bool:
     return _is(protocol, PredictorProtocol.REST_V2)
 
 
-def _is(protocol: Any, wanted: PredictorProtocol) -> bool:
-    return protocol is wanted or (isinstance(protocol, str) and protocol.lower() == wanted.value)
+def _is(protocol: Any, expected: PredictorProtocol) -> bool:
+    return protocol is expected or (isinstance(protocol, str) and protocol.lower() == expected.value)
 
 
 def to_headers(context: Any) -> dict[str, Any]:

@@ -49,7 +49,7 @@ if __name__ == "__main__":
         model.load()
     sleepy = Double("sleepy")
     if not NEW:
-        # The newer dialect does not serve what is not ready at the start.
+        # KServe 0.21 does not serve models that are not ready at start.
         from generative import Parrot
 
         models += [sleepy, Parrot("parrot")]

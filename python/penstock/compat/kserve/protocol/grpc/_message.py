@@ -52,11 +52,11 @@ class Message:
         if field.plain:
             setattr(self, field.name, value)
         else:
-            value = self.__dict__[field.name] = self._made(field, value)
+            value = self.__dict__[field.name] = self._container(field, value)
             if not field.repeated:
                 value.SetInParent()
 
-    def _made(self, field: Field, value: Any) -> Any:
+    def _container(self, field: Field, value: Any) -> Any:
         if field.is_map:
             return MessageMap(field, value)
         if not field.repeated:
@@ -70,7 +70,7 @@ class Message:
             raise AttributeError(f"'{type(self).__name__}' object has no attribute {name!r}")
         if field.plain:
             return field.default
-        value = self.__dict__[name] = self._made(field, {} if field.is_map or not field.repeated else ())
+        value = self.__dict__[name] = self._container(field, {} if field.is_map or not field.repeated else ())
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -200,8 +200,8 @@ class Message:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Message) or type(self) is not type(other):
             return NotImplemented
-        mine = {field.name: self.__dict__[field.name] for field in self._set_fields()}
-        return mine == {field.name: other.__dict__[field.name] for field in other._set_fields()}
+        own = {field.name: self.__dict__[field.name] for field in self._set_fields()}
+        return own == {field.name: other.__dict__[field.name] for field in other._set_fields()}
 
     def __hash__(self) -> int:
         raise TypeError("unhashable object: a message can change")

@@ -38,9 +38,9 @@ def encoded(values: np.ndarray[Any, Any]) -> bytes:
     wide = flat.astype(np.int64).view(np.uint64) if flat.dtype.kind == "i" else flat.astype(np.uint64)
     lengths = 1 + (wide[:, None] >= _STEPS).sum(axis=1)
     groups = ((wide[:, None] >> _SHIFTS) & np.uint64(0x7F)).astype(np.uint8)
-    places = np.arange(_LONGEST)
-    groups[places < lengths[:, None] - 1] |= 0x80
-    written: bytes = groups[places < lengths[:, None]].tobytes()
+    positions = np.arange(_LONGEST)
+    groups[positions < lengths[:, None] - 1] |= 0x80
+    written: bytes = groups[positions < lengths[:, None]].tobytes()
     return written
 
 
@@ -59,7 +59,9 @@ def decoded(data: Any) -> np.ndarray[Any, Any]:
     if lengths.size and lengths.max() > _LONGEST:
         raise ValueError("a number has more than ten bytes")
     found = np.zeros(ends.size, dtype=np.uint64)
-    for place in range(int(lengths.max(initial=0))):
-        there = lengths > place
-        found[there] |= (groups[starts[there] + place] & np.uint64(0x7F)).astype(np.uint64) << _SHIFTS[place]
+    for position in range(int(lengths.max(initial=0))):
+        has_group = lengths > position
+        found[has_group] |= (groups[starts[has_group] + position] & np.uint64(0x7F)).astype(np.uint64) << _SHIFTS[
+            position
+        ]
     return found

@@ -137,9 +137,9 @@ class OpenAIProxyModel(OpenAIGenerativeModel):
 
     def _build_request(self, endpoint: str, request: Any, raw_request: Any, context: Any) -> Any:
         headers = {"content-type": "application/json"}
-        for place in (getattr(request, "context", None), context, raw_request):
-            if place and "upstream_headers" in place:
-                headers = {**dict(place["upstream_headers"]), **headers}
+        for source in (getattr(request, "context", None), context, raw_request):
+            if source and "upstream_headers" in source:
+                headers = {**dict(source["upstream_headers"]), **headers}
         # Without members that the client did not send.
         content = request.model_dump_json(exclude_unset=True, exclude_none=True)
         return self._clients.client().build_request("POST", endpoint, content=content, headers=headers)

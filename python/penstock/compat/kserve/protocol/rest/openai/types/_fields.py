@@ -113,9 +113,9 @@ class Fields:
 
     def _members(self) -> list[tuple[str, Any]]:
         """Returns all members: declared ones first, in order of declaration."""
-        there = self.__dict__
-        others = (name for name in there if name not in self._defaults and name not in _HIDDEN)
-        return [(name, there[name]) for name in (*(one for one in self._defaults if one in there), *others)]
+        members = self.__dict__
+        others = (name for name in members if name not in self._defaults and name not in _HIDDEN)
+        return [(name, members[name]) for name in (*(one for one in self._defaults if one in members), *others)]
 
     def model_dump(
         self,
