@@ -225,24 +225,52 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     let largest = state.largest();
     let all = view.rows.min(largest).max(1);
     let staggered_ns = state.staggered_start_ns(now_ns, view).filter(|&start_ns| start_ns > now_ns);
-    if view.rows >= largest {
-        if let Some(start_ns) = staggered_ns.filter(|_| state.takes_turns() && !view.draining) {
-            return Decision::Wait { until_ns: Some(start_ns), requests: usize::MAX };
-        }
-        return Decision::Cut(largest, if largest < limits.max_size { Reason::Duration } else { Reason::Full });
-    }
-    if view.is_cost_full {
-        return Decision::Cut(largest, Reason::Cost);
+    if let Some(decision) = decide_full(state, view, staggered_ns) {
+        return decision;
     }
     if view.draining {
         return Decision::Cut(all, Reason::Drain);
     }
-
     let reach = limits.target_ns.map(|target| reach(target, &state.cost, view));
     if let Some(Reach { most_rows, .. }) = reach.filter(|reach| reach.most_rows < all) {
         return Decision::Cut(most_rows, Reason::Target);
     }
+    let (time_ns, requests) = match wait_for_more(now_ns, state, view, staggered_ns) {
+        Ok(wait) => wait,
+        Err(decision) => return decision,
+    };
+    // A request with a deadline needs time for its batch: twice the expected duration.
+    let takes = state.cost.batch_ns(view.cost.unwrap_or(all as u64)).saturating_mul(2);
+    let latest = view.deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(takes));
+    let in_reach = reach.map_or(u64::MAX, |reach| reach.latest_ns);
+    if latest.min(in_reach) <= now_ns {
+        let reason = if latest <= now_ns { Reason::Deadline } else { Reason::Target };
+        return Decision::Cut(all, reason);
+    }
+    // A larger batch takes longer and has to start earlier, so each arrival changes the decision.
+    let requests = if reach.is_some() { requests.min(view.requests + 1) } else { requests };
+    Decision::Wait { until_ns: Some(time_ns.min(latest).min(in_reach)), requests }
+}
 
+/// Decides for a full batch: the maximum of rows, or of their cost. `None` if there is room for more.
+fn decide_full(state: &State, view: &View, staggered_ns: Option<u64>) -> Option<Decision> {
+    let largest = state.largest();
+    if view.rows < largest {
+        return view.is_cost_full.then_some(Decision::Cut(largest, Reason::Cost));
+    }
+    if let Some(start_ns) = staggered_ns.filter(|_| state.takes_turns() && !view.draining) {
+        return Some(Decision::Wait { until_ns: Some(start_ns), requests: usize::MAX });
+    }
+    let reason = if largest < state.limits.max_size { Reason::Duration } else { Reason::Full };
+    Some(Decision::Cut(largest, reason))
+}
+
+/// The wait for more requests: until when, and for how many. It is the longest of hold, stagger and `max_delay`.
+///
+/// # Errors
+/// The decision to cut, if there is nothing to wait for.
+fn wait_for_more(now_ns: u64, state: &State, view: &View, staggered_ns: Option<u64>) -> Result<(u64, usize), Decision> {
+    let (limits, largest) = (&state.limits, state.largest());
     let mut wait: Option<(u64, usize)> = None;
     let mut until = |time_ns: u64, requests: usize| {
         if time_ns > now_ns {
@@ -259,25 +287,12 @@ pub fn decide(now_ns: u64, state: &State, view: &View) -> Decision {
     if limits.max_delay_ns > 0 {
         let target = limits.preferred_sizes.last().copied().unwrap_or(largest).min(largest);
         if view.rows >= target {
-            return Decision::Cut(target, Reason::Preferred);
+            return Err(Decision::Cut(target, Reason::Preferred));
         }
         until(view.oldest_ns.saturating_add(limits.max_delay_ns), view.requests + target.saturating_sub(view.rows));
     }
-
-    let Some((time_ns, requests)) = wait else {
-        return Decision::Cut(cut_size(limits, all), ended(now_ns, state));
-    };
-    // A request with a deadline needs time for its batch: twice the expected duration.
-    let takes = state.cost.batch_ns(view.cost.unwrap_or(all as u64)).saturating_mul(2);
-    let latest = view.deadline_ns.map_or(u64::MAX, |deadline| deadline.saturating_sub(takes));
-    let in_reach = reach.map_or(u64::MAX, |reach| reach.latest_ns);
-    if latest.min(in_reach) <= now_ns {
-        let reason = if latest <= now_ns { Reason::Deadline } else { Reason::Target };
-        return Decision::Cut(all, reason);
-    }
-    // A larger batch takes longer and has to start earlier, so each arrival changes the decision.
-    let requests = if reach.is_some() { requests.min(view.requests + 1) } else { requests };
-    Decision::Wait { until_ns: Some(time_ns.min(latest).min(in_reach)), requests }
+    let all = view.rows.min(largest).max(1);
+    wait.ok_or_else(|| Decision::Cut(cut_size(limits, all), wait_ended(now_ns, state)))
 }
 
 /// Largest preferred size that fits. The other rows wait for the next batch.
@@ -285,7 +300,8 @@ fn cut_size(limits: &Limits, all: usize) -> usize {
     limits.preferred_sizes.iter().rev().copied().find(|&size| size <= all).unwrap_or(all)
 }
 
-fn ended(now_ns: u64, state: &State) -> Reason {
+/// Reason for a cut after the wait.
+fn wait_ended(now_ns: u64, state: &State) -> Reason {
     if state.limits.max_delay_ns > 0 {
         Reason::Delay
     } else if state.returns.all_back() {

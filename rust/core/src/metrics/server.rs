@@ -134,11 +134,17 @@ impl Metrics {
     /// Registers all names and help texts. A test compares them with `docs/metrics.md`.
     fn register(&self) {
         let mut registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
+        self.register_requests(&mut registry);
+        self.register_instances(&mut registry);
+        self.register_server(&mut registry);
+    }
+
+    fn register_requests(&self, registry: &mut Registry) {
         let seconds = || Unit::Seconds;
         registry.register("requests", "Requests by model, protocol and outcome", self.requests.clone());
-        registry.register("batches", "Batches by the reason for which they were cut", self.batches.clone());
-        registry.register("abandoned", "Requests whose caller left before they were computed", self.abandoned.clone());
-        registry.register("custom", "Counters that handlers keep", self.custom.clone());
+        registry.register("batches", "Batches by the reason for their cut", self.batches.clone());
+        registry.register("abandoned", "Requests abandoned before they were computed", self.abandoned.clone());
+        registry.register("custom", "Counters that handlers define", self.custom.clone());
         registry.register_with_unit(
             "queue",
             "Time from arrival to the cut of the batch",
@@ -152,50 +158,43 @@ impl Metrics {
             self.batch_wait.clone(),
         );
         registry.register_with_unit("compute", "The handler's time for a batch", seconds(), self.compute.clone());
-        registry.register_with_unit("encode", "Time to encode an answer", seconds(), self.encode.clone());
+        registry.register_with_unit("encode", "Time to encode a response", seconds(), self.encode.clone());
         registry.register("batch_size", "Rows in a batch", self.batch_size.clone());
         registry.register_with_unit("handler", "Time spent in handlers", seconds(), self.handler.clone());
         registry.register_with_unit(
             "wasted",
-            "Time spent in handlers for callers who had left by its end",
+            "Time spent in handlers for abandoned requests",
             seconds(),
             self.wasted.clone(),
         );
         registry.register_with_unit(
             "gil_held",
-            "Time for which the interpreter was held: the boundary's, and the handler thread's processor time",
+            "Time with the GIL: the boundary's, and the handler thread's CPU time",
             seconds(),
             self.gil_held.clone(),
         );
-        registry.register_with_unit(
-            "boundary",
-            "Time for which the interpreter was held outside handlers",
-            seconds(),
-            self.boundary.clone(),
-        );
-        registry.register("queue_depth", "Requests that wait in the queue", self.queue_depth.clone());
-        registry.register("in_flight", "Requests that were accepted and not yet answered", self.in_flight.clone());
+        registry.register_with_unit("boundary", "Time with the GIL outside handlers", seconds(), self.boundary.clone());
+    }
+
+    fn register_instances(&self, registry: &mut Registry) {
+        registry.register("queue_depth", "Requests in the queue", self.queue_depth.clone());
+        registry.register("in_flight", "Requests accepted and not answered yet", self.in_flight.clone());
         registry.register("sequences", "Sequences that are active", self.sequences.clone());
-        registry.register(
-            "sequences_lapsed",
-            "Sequences given up after their idle timeout",
-            self.sequences_lapsed.clone(),
-        );
+        registry.register("sequences_lapsed", "Sequences ended by their idle timeout", self.sequences_lapsed.clone());
         registry.register("processes", "Instances whose process takes batches", self.processes.clone());
-        registry.register("restarts", "Processes that were replaced, by the reason", self.restarts.clone());
-        registry.register("cache_hits", "Requests answered without computing them", self.cache_hits.clone());
-        registry.register("cache_misses", "Requests whose answer was not kept", self.cache_misses.clone());
-        registry.register("cache_evictions", "Answers no longer kept, for room or age", self.cache_evictions.clone());
-        registry.register("cache_shared_hits", "Hits that another server computed", self.cache_shared_hits.clone());
+        registry.register("restarts", "Replaced processes by reason", self.restarts.clone());
+        registry.register("cache_hits", "Requests answered from the cache", self.cache_hits.clone());
+        registry.register("cache_misses", "Requests not found in the cache", self.cache_misses.clone());
+        registry.register("cache_evictions", "Cache entries removed for room or age", self.cache_evictions.clone());
+        registry.register("cache_shared_hits", "Hits in the shared cache", self.cache_shared_hits.clone());
         registry.register("cache_failures", "Failures of the shared cache", self.cache_failures.clone());
-        registry.register("cache_bytes", "Bytes of the answers that are kept", self.cache_bytes.clone());
+        registry.register("cache_bytes", "Bytes of the cache entries", self.cache_bytes.clone());
+    }
+
+    fn register_server(&self, registry: &mut Registry) {
         registry.register("connections", "Open connections", self.connections.clone());
-        registry.register(
-            "body_bytes",
-            "Bytes of requests that are held, as they are counted",
-            self.body_bytes.clone(),
-        );
-        registry.register("answer_bytes", "Bytes of large answers that are not sent yet", self.answer_bytes.clone());
+        registry.register("body_bytes", "Bytes of requests in memory", self.body_bytes.clone());
+        registry.register("answer_bytes", "Bytes of large responses that are not sent yet", self.answer_bytes.clone());
         registry.register("refused", "Requests refused before their model was known", self.refused.clone());
         registry.register(
             "log_dropped",
@@ -204,7 +203,7 @@ impl Metrics {
         );
         registry.register(
             "spans_dropped",
-            "Spans dropped because the collector did not take them, or not fast enough",
+            "Spans dropped because the collector rejected them or was too slow",
             self.spans_dropped.clone(),
         );
     }

@@ -1,6 +1,6 @@
 //! Queue limits. Expired and abandoned requests are evicted before a request is refused.
 
-use super::{Queue, queue::Inner};
+use super::{Queue, model_queue::Inner};
 use crate::{Client, Error, InferRequest, Kind, ModelSpec, Result};
 use std::{
     ops::{Add, AddAssign, SubAssign},

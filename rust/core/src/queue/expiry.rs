@@ -1,6 +1,6 @@
 //! Expiry: requests that are late or abandoned, and sequences that are over.
 
-use super::{Queue, lane::Dropped, queue::Inner, sequences::Table};
+use super::{Queue, lane::Dropped, model_queue::Inner, sequences::Table};
 use crate::{InferRequest, Result, SequenceId};
 
 impl Queue {

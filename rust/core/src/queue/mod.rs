@@ -5,9 +5,9 @@ mod compatible;
 mod expiry;
 mod lane;
 mod levels;
+mod model_queue;
 mod next;
 mod pending;
-mod queue;
 mod requeue;
 mod resources;
 mod sequences;
@@ -18,12 +18,12 @@ mod warmup;
 
 pub use self::{
     bounds::{Load, QueueLimits},
-    queue::Queue,
+    model_queue::Queue,
     resources::{ResourceShare, Resources},
     tuning::{BatchRecord, QueueReport, Tuning},
 };
 pub(crate) use self::{
+    model_queue::Answered,
     next::{CutBatch, Next},
-    queue::Answered,
     resources::ResourceGuard,
 };

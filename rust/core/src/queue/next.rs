@@ -6,8 +6,8 @@
 use super::{
     Queue, ResourceGuard,
     lane::{Dropped, Taken, Want},
-    queue::Inner,
-    queue::nanoseconds,
+    model_queue::Inner,
+    model_queue::nanoseconds,
     sequences::Table,
 };
 use crate::{

@@ -29,7 +29,7 @@ impl Queue {
             let key = if self.fixed_rows { RowKey::new() } else { row_key(&self.spec, &request.inputs) };
             let level = self.spec.queueing.level(request.schedule.priority);
             let candidate = Candidate { load: Load::of(&request), level, client: request.schedule.client };
-            let arrived_ns = cut_ns.saturating_sub(super::queue::nanoseconds(waited));
+            let arrived_ns = cut_ns.saturating_sub(super::model_queue::nanoseconds(waited));
             lane_of.put_back(self.pending(request, reply, (key, candidate), arrived_ns));
             self.metrics.queue_depth.inc();
         }

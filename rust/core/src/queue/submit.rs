@@ -84,7 +84,8 @@ impl Queue {
     ) -> Pending {
         let deadline_ns = request.deadline.map_or(u64::MAX, |deadline| self.to_ns(deadline));
         let Level { timeout, overdue, .. } = self.spec.queueing.policy(level);
-        let limit_ns = timeout.map_or(u64::MAX, |limit| arrived_ns.saturating_add(super::queue::nanoseconds(limit)));
+        let limit_ns =
+            timeout.map_or(u64::MAX, |limit| arrived_ns.saturating_add(super::model_queue::nanoseconds(limit)));
         let (expires_ns, demote_ns) = match overdue {
             Overdue::Reject => (limit_ns, u64::MAX),
             Overdue::Delay => (u64::MAX, limit_ns),

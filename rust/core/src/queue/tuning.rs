@@ -148,7 +148,7 @@ impl Queue {
         }
         let mut inner = self.lock();
         for lane in &mut inner.lanes {
-            lane.policy.tune(tuning.max_size, tuning.max_delay.map(super::queue::nanoseconds), tuning.hold);
+            lane.policy.tune(tuning.max_size, tuning.max_delay.map(super::model_queue::nanoseconds), tuning.hold);
         }
         let bounds = &mut inner.bounds;
         bounds.requests = tuning.max_queue.unwrap_or(bounds.requests);

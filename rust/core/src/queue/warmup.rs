@@ -2,7 +2,7 @@
 //!
 //! Each call has a separate queue with separate metrics. It takes the path of a request, and is counted nowhere.
 
-use super::{CutBatch, Next, Queue, queue::Inner};
+use super::{CutBatch, Next, Queue, model_queue::Inner};
 use crate::{Error, InferRequest, Kind, ModelSpec, Queueing, ResponseStream, Result, metrics::Metrics};
 use std::sync::Arc;
 

@@ -4,10 +4,11 @@
 //! place of the ticket.
 //!
 //! A reply has one of three targets:
+//!
 //! * `Single`: a slot that the ticket shares. The result is stored and the ticket's task is woken.
 //! * `Stream`: a bounded channel that the [`ResponseStream`] shares. Results are appended.
-//! * `Remote`: the client belongs to another process, in which the original reply stays. This reply sends nothing. The
-//! batch's results are sent as one message. It only reports whether the client has abandoned the request.
+//! * `Remote`: the client belongs to another process, which holds the original reply. This reply sends nothing: the
+//!   batch's results go there as one message. It only reports whether the client has abandoned the request.
 
 use super::{Channel, CompletionQueue, ResponseChunk, ResponseStream, stream::channel};
 use crate::{Error, InferResponse, Kind, Result};
