@@ -1,4 +1,4 @@
-//! Writes the Rust of `proto/`: messages to `rust/wire`.
+//! Generates the Rust messages of `proto/` in `rust/wire`.
 //!
 //! `cargo run -p penstock-codegen` writes the files. With `--check` it writes nothing and fails when
 //! one of them is stale.
@@ -12,11 +12,11 @@ use std::{
 };
 
 const PROTOS: [&str; 2] = ["open_inference.proto", "health.proto"];
-/// Sent, but not served: reflection does not tell of it.
+/// Messages that are sent, not served: reflection does not list them.
 const SENT: [&str; 1] = ["opentelemetry_trace.proto"];
 const MESSAGES: &str = "rust/wire/src/generated";
 
-/// What should be in the tree: contents by path from the repository's root.
+/// Expected files: contents by path from the repository's root.
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 type Result<T> = std::result::Result<T, Box<dyn error::Error>>;
 
@@ -54,7 +54,7 @@ fn run() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The files that are missing in the tree or differ from what they should be.
+/// Returns the files that are missing in the tree or differ from the expected contents.
 fn stale(root: &Path, files: Files) -> Result<Files> {
     let mut stale = Files::new();
     for (path, contents) in files {

@@ -1,4 +1,4 @@
-//! Requests and answers with binary tensors after the JSON, in one piece and as a socket hands them over.
+//! Requests and responses with binary tensors after the JSON, in one chunk and in socket-sized chunks.
 
 mod support;
 
@@ -11,7 +11,7 @@ use penstock_wire::{
 use std::hint::black_box;
 use support::{LARGE, SMALL, bytes, floats, quick, response, spec};
 
-/// What one read of a busy socket gives.
+/// Size of one read of a busy socket.
 const PIECE: usize = 64 << 10;
 
 fn received(spec: &ModelSpec, json: &[u8], tail: &[u8], piece: usize) -> DecodedRequest {

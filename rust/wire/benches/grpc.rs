@@ -14,7 +14,7 @@ use prost::Message;
 use std::hint::black_box;
 use support::{LARGE, SMALL, bytes, floats, quick, response, spec};
 
-/// A data frame of HTTP/2 as clients send them.
+/// Size of an HTTP/2 data frame of common clients.
 const FRAME: usize = 16 << 10;
 const SHAPES: [&[usize]; 2] = [&SMALL, &LARGE];
 

@@ -1,4 +1,4 @@
-//! JSON requests and answers, against serde_json that reads into and writes from a `Vec<f32>`.
+//! JSON requests and responses, against serde_json with a `Vec<f32>`.
 
 mod support;
 

@@ -180,7 +180,7 @@ mod tests {
         assert!(encode(&key(1), &list, UNIX_EPOCH).is_none());
     }
 
-    /// The body with a digest that is right, as whoever can write there could make it.
+    /// The body with a valid digest, as an attacker with write access could make it.
     fn sealed(body: &[u8]) -> Vec<u8> {
         [&MARK[..], &checksum(&key(1), body), body].concat()
     }

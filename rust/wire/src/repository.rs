@@ -19,7 +19,7 @@ impl LoadRequest {
     /// Checks the request as a whole.
     ///
     /// # Errors
-    /// `InvalidInput` for files without a configuration, as the protocol has it.
+    /// `InvalidInput` for files without a configuration.
     pub(crate) fn checked(self) -> Result<Self> {
         if self.config.is_none() && !self.files.is_empty() {
             return Err(Error::invalid("load parameters 'file:...' need the load parameter 'config' too"));

@@ -9,8 +9,8 @@ pub(crate) const MAX_NAME: usize = 1024;
 /// Inputs and outputs with indexes: the model's, or those that the request has named so far.
 #[derive(Debug)]
 pub(crate) enum RequestSchema<'s> {
-    ByModel(&'s ModelSpec),
-    ByRequest(Box<RequestTensors>),
+    Model(&'s ModelSpec),
+    Request(Box<RequestTensors>),
 }
 
 /// Tensors that the request names.
@@ -35,15 +35,15 @@ impl Deref for RequestSchema<'_> {
 
     fn deref(&self) -> &ModelSpec {
         match self {
-            Self::ByModel(spec) => spec,
-            Self::ByRequest(own) => &own.spec,
+            Self::Model(spec) => spec,
+            Self::Request(own) => &own.spec,
         }
     }
 }
 
 impl<'s> RequestSchema<'s> {
     pub(crate) fn new(spec: &'s ModelSpec) -> Self {
-        if spec.raw_requests { Self::ByRequest(Box::new(RequestTensors::new(spec))) } else { Self::ByModel(spec) }
+        if spec.raw_requests { Self::Request(Box::new(RequestTensors::new(spec))) } else { Self::Model(spec) }
     }
 
     /// Returns the index of the input `name`, which is the `position`th of the request. The last name at a position counts.
@@ -52,8 +52,8 @@ impl<'s> RequestSchema<'s> {
     /// `InvalidInput` for a name that the model does not have; for raw-request models, for an invalid or repeated name.
     pub(crate) fn input(&mut self, name: &str, position: usize) -> Result<usize> {
         let own = match self {
-            Self::ByModel(spec) => return spec.input_index(name),
-            Self::ByRequest(own) => own,
+            Self::Model(spec) => return spec.input_index(name),
+            Self::Request(own) => own,
         };
         check_name("input", name, position)?;
         own.spec.inputs.truncate(position);
@@ -71,8 +71,8 @@ impl<'s> RequestSchema<'s> {
     /// As for [`RequestSchema::input`].
     pub(crate) fn output(&mut self, name: &str, position: usize) -> Result<usize> {
         let own = match self {
-            Self::ByModel(spec) => return spec.output_index(name),
-            Self::ByRequest(own) => own,
+            Self::Model(spec) => return spec.output_index(name),
+            Self::Request(own) => own,
         };
         check_name("output", name, position)?;
         own.spec.outputs.truncate(position);
@@ -85,7 +85,7 @@ impl<'s> RequestSchema<'s> {
 
     /// Removes the inputs: another list of inputs replaces them.
     pub(crate) fn clear_inputs(&mut self) {
-        if let Self::ByRequest(own) = self {
+        if let Self::Request(own) = self {
             own.spec.inputs.clear();
             own.parameters.clear();
             own.nested.clear();
@@ -94,14 +94,14 @@ impl<'s> RequestSchema<'s> {
 
     /// Removes the outputs: another list of outputs replaces them.
     pub(crate) fn clear_outputs(&mut self) {
-        if let Self::ByRequest(own) = self {
+        if let Self::Request(own) = self {
             own.spec.outputs.clear();
         }
     }
 
     /// Stores the custom parameters of the input at `position`.
     pub(crate) fn set_input_parameters(&mut self, position: usize, parameters: Parameters) {
-        if let Self::ByRequest(own) = self
+        if let Self::Request(own) = self
             && !parameters.is_empty()
         {
             own.parameters.resize(position, Parameters::new());
@@ -111,7 +111,7 @@ impl<'s> RequestSchema<'s> {
 
     /// Notes that the JSON of the input at `position` was nested as its shape.
     pub(crate) fn mark_nested(&mut self, position: usize) {
-        if let Self::ByRequest(own) = self {
+        if let Self::Request(own) = self {
             own.nested.push(position);
         }
     }
@@ -128,8 +128,8 @@ impl<'s> RequestSchema<'s> {
     /// As for [`penstock_core::classify::check`]; `Unsupported` for a raw-request model.
     pub(crate) fn check_classes(&self, index: usize) -> Result<()> {
         match self {
-            Self::ByModel(spec) => penstock_core::classify::check(&spec.outputs[index]),
-            Self::ByRequest(own) => {
+            Self::Model(spec) => penstock_core::classify::check(&spec.outputs[index]),
+            Self::Request(own) => {
                 let (name, model) = (&own.spec.outputs[index].name, &own.spec.name);
                 let text =
                     format!("output '{name}' cannot be classified: model '{model}' does not declare its outputs");
@@ -140,7 +140,7 @@ impl<'s> RequestSchema<'s> {
 
     /// Returns what a raw-request model gets in addition to the tensors; `binary` if they came as raw bytes.
     pub(crate) fn into_raw_request(self, binary: bool) -> Option<Box<RawRequest>> {
-        let Self::ByRequest(own) = self else { return None };
+        let Self::Request(own) = self else { return None };
         let RequestTensors { spec, parameters, nested } = *own;
         let names = |tensors: Vec<TensorSpec>| tensors.into_iter().map(|tensor| tensor.name.as_ref().into()).collect();
         let outputs = (!spec.outputs.is_empty()).then(|| names(spec.outputs));
@@ -219,7 +219,7 @@ mod tests {
         assert_eq!(*asked.parameters, [vec![], vec![("own".to_owned(), Parameter::Bool(true))]]);
         assert!(asked.binary && asked.http.is_none());
         assert_eq!(plan.outputs, Some(smallvec![RequestedOutput::new(0, false), RequestedOutput::new(1, true)]));
-        // Its rows are not told apart.
+        // Its rows are not distinguished.
         assert_eq!((request.rows, request.metadata.unwrap().id.as_str()), (1, "i"));
         assert!(!read(r#"{"inputs":[]}"#, &[]).unwrap().request.raw.unwrap().binary);
     }

@@ -1,4 +1,4 @@
-//! The golden vectors of `tests/vectors`: each request is decoded and compared, and its answer encoded.
+//! The golden vectors of `tests/vectors`: each request is decoded and compared, and its response encoded.
 
 mod golden;
 
@@ -11,7 +11,7 @@ use penstock_wire::{
 };
 use serde_json::{Map, Value};
 
-/// Where a body or message is cut into pieces, as a network does.
+/// Cuts of a body or message into chunks, as a network makes them.
 const PIECES: [usize; 3] = [1, 7, usize::MAX];
 
 #[test]
@@ -99,7 +99,7 @@ fn there_are_vectors_of_every_wire() {
     assert!(vectors.iter().all(|vector| !vector.wires.is_empty()));
 }
 
-/// Each encoding of a vector, with its model and what to call it in a failure.
+/// Each encoding of a vector, with its model and its name in a failure.
 fn encodings<'v>(models: &[Model], vector: &'v Vector) -> Vec<(ModelSpec, &'v Wire, String)> {
     let model = models.iter().find(|model| model.name == vector.model);
     let spec = model.unwrap_or_else(|| panic!("{}: there is no model '{}'", vector.name, vector.model)).spec();
@@ -153,7 +153,7 @@ fn sorted(mut parameters: Parameters) -> Parameters {
     parameters
 }
 
-/// What the model would answer. An output that nobody asked for has no elements.
+/// The model's response. Outputs that are not requested have no elements.
 fn response(spec: &ModelSpec, outputs: &[Tensor], parameters: &Map<String, Value>) -> InferResponse {
     let made = spec.outputs.iter().map(|declared| {
         let found = outputs.iter().find(|output| output.name == *declared.name);

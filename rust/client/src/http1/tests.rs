@@ -26,7 +26,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// What is read of an answer that comes in pieces of that size and then ends.
+/// Reads a response that arrives in chunks of that size and then ends.
 fn read(answer: &[u8], size: usize) -> Result<(Head, Vec<u8>)> {
     let (mut connection, mut theirs) = pair();
     let answer = answer.to_vec();

@@ -59,7 +59,7 @@ impl Fixture {
     }
 }
 
-/// A call that the runtime carries on gets this answer.
+/// Checks the response of a call on the runtime.
 fn ends(call: &Receiver<Answered>, body: &str) {
     assert_eq!(call.recv_timeout(PATIENCE).unwrap().unwrap().body, body.as_bytes());
 }

@@ -1,4 +1,4 @@
-//! What the benchmarks of the wire formats share.
+//! Shared parts of the benchmarks.
 
 use criterion::Criterion;
 use penstock_core::{
@@ -14,7 +14,7 @@ pub(crate) const SMALL: [usize; 2] = [1, 16];
 #[allow(dead_code, reason = "not every benchmark has pictures of that size")]
 pub(crate) const LARGE: [usize; 4] = [1, 3, 640, 640];
 
-/// Short enough for all benchmarks to run while one waits.
+/// Short enough to run all benchmarks interactively.
 pub(crate) fn quick() -> Criterion {
     Criterion::default()
         .warm_up_time(Duration::from_millis(300))
@@ -22,7 +22,7 @@ pub(crate) fn quick() -> Criterion {
         .sample_size(20)
 }
 
-/// A model whose input `x` and output `y` are FP32 rows of any size, of `rank` axes with the batch's.
+/// A model whose input `x` and output `y` are FP32 rows of any size, of `rank` axes including the batch axis.
 pub(crate) fn spec(rank: usize) -> ModelSpec {
     fp32_spec("model", &vec![None; rank - 1], Some(batching(32)))
 }
@@ -39,13 +39,13 @@ pub(crate) fn floats(shape: &[usize]) -> Vec<f32> {
     (0..shape.iter().product()).map(next).collect()
 }
 
-/// Their bytes.
+/// Bytes of the values.
 #[allow(dead_code, reason = "not every benchmark has raw tensors")]
 pub(crate) fn bytes(values: &[f32]) -> Vec<u8> {
     values.iter().flat_map(|value| value.to_le_bytes()).collect()
 }
 
-/// An answer with that output, in shared memory as after a batch.
+/// A response with that output, in a shared buffer as after a batch.
 pub(crate) fn response(shape: &[usize], values: &[f32]) -> InferResponse {
     let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
     let tensor = Tensor::new(Datatype::Fp32, shape.into(), Buffer::Shared(bytes.into())).expect("the shape's values");

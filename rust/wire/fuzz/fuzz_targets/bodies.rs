@@ -1,11 +1,11 @@
-//! Bodies in the formats of arrays: what is accepted is well formed, and comes back from its own answer.
+//! Bodies in array formats: accepted ones are well formed, and return from their own response.
 #![no_main]
 
 use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
     fuzz_target,
 };
-use penstock_core::{ResponsePlan, Datatype, ModelSpec, Tensor};
+use penstock_core::{Datatype, ModelSpec, ResponsePlan, Tensor};
 use penstock_wire::{
     Limits,
     coding::InflateLimits,

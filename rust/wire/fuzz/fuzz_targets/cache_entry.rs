@@ -1,4 +1,4 @@
-//! Answers that another server laid aside: any bytes, with a checksum that is wrong, and with one that is right.
+//! Cached responses of another server: any bytes, with a wrong checksum and with a right one.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Structured CloudEvents: any bytes are judged without a panic, and an accepted event's answer is an event again.
+//! Structured CloudEvents: no bytes cause a panic, and the response to an accepted event is an event.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! gRPC messages: any bytes in any pieces, compared with the generated decoder, and back again.
+//! gRPC messages: any bytes in any chunks, compared with the generated decoder, and back.
 #![no_main]
 
 use bytes::Bytes;
@@ -6,7 +6,7 @@ use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
     fuzz_target,
 };
-use penstock_core::{ResponsePlan, ModelSpec, Result, Tensor};
+use penstock_core::{ModelSpec, ResponsePlan, Result, Tensor};
 use penstock_wire::{
     Limits,
     generated::inference::{ModelInferRequest, ModelInferResponse, model_infer_request::InferInputTensor},
@@ -59,7 +59,7 @@ fn decode(spec: &ModelSpec, envelope: Envelope) -> Result<Vec<Tensor>> {
     Ok(tensors(&filled(spec, grpc::decode(spec, envelope, &SHARING)?)?.request))
 }
 
-/// What is accepted comes back from its own answer, which is the message that the generated code would make.
+/// Accepted messages return from their own response, which equals the generated code's.
 fn comes_back(spec: &ModelSpec, inputs: &[Tensor]) {
     let Some(response) = answer(spec, inputs) else { return };
     let plan = ResponsePlan::default();

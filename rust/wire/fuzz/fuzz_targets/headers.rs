@@ -1,4 +1,4 @@
-//! The headers with a grammar of their own: deadlines, codings, and events whose attributes are headers.
+//! Headers with a grammar: deadlines, codings, and events whose attributes are headers.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! Compressed bodies: any bytes, in any pieces, within any bounds; and what was compressed here.
+//! Compressed bodies: any bytes, in any chunks, within any limits; and bodies compressed here.
 #![no_main]
 
 use libfuzzer_sys::{

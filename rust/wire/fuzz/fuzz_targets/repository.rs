@@ -1,4 +1,4 @@
-//! The bodies and messages of the repository's calls: a load that is accepted says the same in either protocol.
+//! Bodies and messages of the repository's calls: an accepted load is the same in both protocols.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -39,7 +39,7 @@ fuzz_target!(|body: &[u8]| {
     });
 });
 
-/// A caller's mistake.
+/// An error of the client.
 fn refused(error: &Error) {
     assert!(matches!(error.kind(), Kind::InvalidInput | Kind::Unsupported), "{error:?}");
     assert!(!error.message().is_empty());

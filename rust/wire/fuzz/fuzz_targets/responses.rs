@@ -1,4 +1,4 @@
-//! A server's answers, as a client reads them: any bytes in any pieces.
+//! Responses of a server, as a client reads them: any bytes in any chunks.
 #![no_main]
 
 use libfuzzer_sys::{
@@ -26,7 +26,7 @@ fuzz_target!(|case: Case<'_>| {
         same(rest_answer(json, tail, [tail].into_iter()), rest_answer(json, tail, pieces(tail, &sizes)));
         same(grpc_answer(bytes, [bytes].into_iter()), grpc_answer(bytes, pieces(bytes, &sizes)));
         assert_eq!(events([bytes].into_iter()), events(pieces(bytes, &sizes)));
-        rest::error::said(bytes);
+        rest::error::message_of(bytes);
     });
 });
 

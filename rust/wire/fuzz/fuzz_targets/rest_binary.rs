@@ -5,7 +5,7 @@ use libfuzzer_sys::{
     arbitrary::{self, Arbitrary},
     fuzz_target,
 };
-use penstock_core::{ResponsePlan, Error, ModelSpec, Result, Tensor};
+use penstock_core::{Error, ModelSpec, ResponsePlan, Result, Tensor};
 use penstock_wire::{
     Limits,
     rest::{self, EncodeOptions},
@@ -18,7 +18,7 @@ use penstock_wire_fuzz::{
 struct Case<'a> {
     declaration: Declaration,
     form: Form,
-    /// Sizes of the pieces in which what follows the JSON arrives.
+    /// Sizes of the chunks in which the bytes after the JSON arrive.
     sizes: [u8; 4],
     /// Bytes at the end that never arrive.
     lost: u8,
@@ -31,7 +31,7 @@ enum Form {
     Raw,
     /// The body begins with that many bytes of JSON.
     Any { header_len: u16 },
-    /// The body is what follows JSON that describes it, more or less.
+    /// The body follows JSON that describes it, approximately.
     ModelSchemas { shape: [u8; 2], rank: u8, announced: u16, second: Option<u16> },
 }
 
@@ -59,7 +59,7 @@ fuzz_target!(|case: Case<'_>| {
     });
 });
 
-/// What is accepted comes back from its own binary answer.
+/// Accepted requests return from their own binary response.
 fn comes_back(spec: &ModelSpec, inputs: &[Tensor]) {
     let Some(response) = answer(spec, inputs) else { return };
     let plan = ResponsePlan { binary: true, ..ResponsePlan::default() };

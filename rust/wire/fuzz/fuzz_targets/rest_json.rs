@@ -1,8 +1,8 @@
-//! JSON requests: any bytes are judged without a panic, and what is accepted comes back from its own JSON.
+//! JSON requests: no bytes cause a panic, and accepted requests return from their own JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use penstock_core::{ResponsePlan, Datatype, ModelSpec, Result, Tensor};
+use penstock_core::{Datatype, ModelSpec, ResponsePlan, Result, Tensor};
 use penstock_wire::rest::{self, EncodeOptions};
 use penstock_wire_fuzz::{
     Declaration, SHARING, answer, as_request, assert_well_formed, filled, same_tensors, tensors, within_budget,

@@ -1,4 +1,4 @@
-//! V1 calls: any bytes are judged without a panic, and what is accepted comes back from its own JSON.
+//! V1 calls: no bytes cause a panic, and accepted calls return from their own JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -16,7 +16,7 @@ fn decode(spec: &ModelSpec, json: &[u8]) -> Result<PredictRequest> {
     v1::decode(spec, json, &Limits::default())
 }
 
-/// The call's own inputs as its answer, with the key of a request.
+/// Encodes the call's own inputs as its response, with the key of a request.
 fn echo(spec: &ModelSpec, call: &PredictRequest) -> Option<Vec<u8>> {
     let answers: Option<Vec<InferResponse>> = call
         .requests

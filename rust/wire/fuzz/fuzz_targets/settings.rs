@@ -1,4 +1,4 @@
-//! The settings of log and traces, as JSON and as messages: refused, or changed to what can be shown and set again.
+//! Log and trace settings, as JSON and as messages: refused, or changed to settings that can be read and set again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

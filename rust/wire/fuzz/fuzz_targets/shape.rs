@@ -1,4 +1,4 @@
-//! Shape arithmetic against arithmetic that cannot overflow, and rows that are parted and joined again.
+//! Shape arithmetic against arithmetic that cannot overflow, and rows that are split and joined.
 #![no_main]
 
 use libfuzzer_sys::{
@@ -12,7 +12,7 @@ use penstock_core::{
 };
 use penstock_wire_fuzz::{Declaration, same_tensors, within_budget};
 
-/// Rows of the tensors that are parted.
+/// Rows of the tensors that are split.
 const MAX_ROWS: usize = 4096;
 
 #[derive(Arbitrary, Debug)]

@@ -1,4 +1,4 @@
-//! Registrations of shared memory: refused, or shown as they were given.
+//! Registrations of shared memory: refused, or returned unchanged.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

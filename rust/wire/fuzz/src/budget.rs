@@ -10,11 +10,11 @@ const BASE: Duration = Duration::from_millis(20);
 /// square of the input takes more.
 const PER_BYTE: u32 = 5_000;
 
-/// Runs a fuzz target on an input of `len` bytes, and fails it if it takes more of the processor's time than the size
-/// allows. It is run again before that is said: memory that a sanitizer gives back now and then is no fault of the input.
+/// Runs a fuzz target on an input of `len` bytes, and fails if it takes more CPU time than the size allows. It runs
+/// again before it fails, since the sanitizer frees memory from time to time.
 ///
 /// # Panics
-/// If all of three runs take too long.
+/// All of three runs take too long.
 pub fn within_budget(len: usize, work: impl Fn()) {
     let bytes = u32::try_from(len).unwrap_or(u32::MAX);
     let allowed = BASE + Duration::from_nanos(u64::from(PER_BYTE) * u64::from(bytes));
@@ -33,7 +33,7 @@ pub fn within_budget(len: usize, work: impl Fn()) {
     assert!(least <= allowed, "the input took {least:?} at least, allowed are {allowed:?}");
 }
 
-/// This thread's time on a processor: other programs' work does not count.
+/// CPU time of this thread: other programs do not count.
 fn now() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

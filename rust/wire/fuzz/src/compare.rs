@@ -1,16 +1,16 @@
-//! When two tensors are the same, and two outcomes.
+//! Equality of tensors and of outcomes.
 
 use penstock_core::{Datatype, InferRequest, Result, Tensor, byte_size, bytes_tensor, element_count};
 
-/// The inputs that a request has.
+/// Inputs of a request.
 pub fn tensors(request: &InferRequest) -> Vec<Tensor> {
     request.inputs.iter().flatten().cloned().collect()
 }
 
-/// Asserts what every handler may rely on.
+/// Asserts what handlers rely on.
 ///
 /// # Panics
-/// If a tensor's bytes are not exactly its shape's elements, are not aligned, or hold a bool but 0 and 1.
+/// A tensor's bytes are not exactly its shape's elements, are not aligned, or hold a bool other than 0 and 1.
 pub fn assert_well_formed(tensors: &[Tensor]) {
     for tensor in tensors {
         let (bytes, shape) = (tensor.as_slice(), tensor.shape());
@@ -25,10 +25,10 @@ pub fn assert_well_formed(tensors: &[Tensor]) {
     }
 }
 
-/// Asserts that two lists hold the same tensors. Any NaN is as good as any other.
+/// Asserts that two lists hold the same tensors. All NaN are equal.
 ///
 /// # Panics
-/// If they do not.
+/// They differ.
 pub fn same_tensors(left: &[Tensor], right: &[Tensor]) {
     assert_eq!(left.len(), right.len());
     for (left, right) in left.iter().zip(right) {
@@ -44,10 +44,10 @@ pub fn same_tensors(left: &[Tensor], right: &[Tensor]) {
     }
 }
 
-/// Asserts that two ways to decode the same bytes end the same.
+/// Asserts that two ways to decode the same bytes have the same outcome.
 ///
 /// # Panics
-/// If one is refused and the other is not, or their tensors differ.
+/// One is refused and the other is not, or their tensors differ.
 pub fn same_outcome(left: &Result<Vec<Tensor>>, right: &Result<Vec<Tensor>>) {
     match (left, right) {
         (Ok(left), Ok(right)) => same_tensors(left, right),

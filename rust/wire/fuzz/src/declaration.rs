@@ -1,4 +1,4 @@
-//! Models that differ in whatever decoding depends on.
+//! Models that differ in everything that decoding depends on.
 
 use libfuzzer_sys::arbitrary::{self, Arbitrary};
 use penstock_core::{Datatype, ModelSpec, TensorSpec, testing};
@@ -13,7 +13,7 @@ pub struct Declaration {
 }
 
 impl Declaration {
-    /// The model: inputs `x` and perhaps `z`, and outputs of the same names; or an open one.
+    /// The model: inputs `x` and perhaps `z`, and outputs of the same names; or a raw-request model.
     pub fn spec(self) -> ModelSpec {
         let flag = |bit: u8| self.flags & (1 << bit) != 0;
         let batching = flag(0).then(|| testing::batching(8));

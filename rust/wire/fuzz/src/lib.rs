@@ -1,4 +1,4 @@
-//! What the fuzz targets share: models to decode for, and what it means to come back unchanged.
+//! Shared parts of the fuzz targets: models, and round trips.
 #![forbid(unsafe_code)]
 
 mod budget;
@@ -13,9 +13,9 @@ pub use memory::{SHARING, filled};
 
 use penstock_core::{InferResponse, ModelSpec, Tensor, Timings};
 
-/// An answer whose outputs are a request's inputs; `None` when an optional input is absent.
+/// A response whose outputs are a request's inputs; `None` when an optional input is absent.
 ///
-/// Models here name outputs as their inputs, so that an encoded answer is a request again.
+/// The models here name outputs like their inputs, so that an encoded response is a request.
 pub fn answer(spec: &ModelSpec, inputs: &[Tensor]) -> Option<InferResponse> {
     (inputs.len() == spec.outputs.len()).then(|| InferResponse {
         outputs: inputs.iter().cloned().collect(),
@@ -25,17 +25,17 @@ pub fn answer(spec: &ModelSpec, inputs: &[Tensor]) -> Option<InferResponse> {
     })
 }
 
-/// The JSON of an answer as a request for the same tensors.
+/// The JSON of a response as a request for the same tensors.
 ///
 /// # Panics
-/// If it is not the JSON of an answer without id and parameters.
+/// It is not the JSON of a response without id and parameters.
 pub fn as_request(answer: &[u8]) -> Vec<u8> {
     const OUTPUTS: &[u8] = b"\"outputs\":";
     let at = answer.windows(OUTPUTS.len()).position(|window| window == OUTPUTS).expect("an answer has outputs");
     [b"{\"inputs\":", &answer[at + OUTPUTS.len()..]].concat()
 }
 
-/// Parts `bytes` into pieces of the given sizes, again and again until nothing is left.
+/// Splits `bytes` into chunks of the given sizes, repeatedly until nothing is left.
 pub fn pieces<'a>(mut bytes: &'a [u8], sizes: &'a [u8]) -> impl Iterator<Item = &'a [u8]> {
     let mut sizes = sizes.iter().copied().cycle();
     std::iter::from_fn(move || {

@@ -1,21 +1,21 @@
-//! Shared memory as the wire crate sees it: whatever is asked for is there, and is zeros.
+//! Shared memory in which every region exists and holds zeros.
 
 use penstock_core::{Error, ModelSpec, Result, aligned_zeroed};
 use penstock_wire::{DecodedRequest, Limits};
 
-/// Limits that let tensors be in shared memory.
+/// Limits that accept tensors in shared memory.
 pub const SHARING: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
 
-/// The most bytes of an input in shared memory.
+/// Maximum size of an input in shared memory, in bytes.
 const MOST: usize = 1 << 16;
 
 /// A request with its inputs from shared memory.
 ///
 /// # Errors
-/// As [`DecodedRequest::fill`]; inputs of more bytes than a test should take are refused.
+/// As for [`DecodedRequest::fill`]; larger inputs are refused.
 ///
 /// # Panics
-/// If a span is left over, or an output in shared memory is not planned as one.
+/// A region slice is left over, or an output in shared memory is not planned as one.
 pub fn filled(spec: &ModelSpec, mut decoded: DecodedRequest) -> Result<DecodedRequest> {
     decoded.fill(spec, |input| match input.span.size {
         size if size <= MOST => Ok(aligned_zeroed(size)),

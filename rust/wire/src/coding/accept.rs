@@ -4,8 +4,8 @@ use super::codings::Coding;
 
 /// Returns the coding that a client prefers; `None` for an uncompressed response.
 ///
-/// The highest weight wins, and of equals the first. `*` says nothing. zstd is for clients that take
-/// neither gzip nor deflate: some list all, and read only these two. Brotli is not written.
+/// The highest weight wins, and of equals the first. `*` is ignored. zstd is for clients that accept neither gzip
+/// nor deflate: some list all, and read only these two. Brotli is not written.
 ///
 /// ```
 /// use penstock_wire::coding::{Coding, choose};

@@ -16,7 +16,7 @@ const STEP: usize = 32 << 10;
 
 /// Compresses the chunks of a body into one. `deflate` is the zlib format: not every client reads raw data.
 ///
-/// Levels are those that cost least: a model's answer is made once and read once.
+/// The levels are the fastest: a response is compressed once and read once.
 ///
 /// # Errors
 /// `Internal` for Brotli, which is only read, and should an encoder fail.

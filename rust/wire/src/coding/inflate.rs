@@ -211,8 +211,8 @@ impl fmt::Debug for Inflater {
 fn decoder(coding: Coding, [first, second]: [u8; 2]) -> Box<dyn DecodeV2 + Send> {
     match coding {
         Coding::Gzip => Box::new(GzipDecoder::new()),
-        // A zlib header: method 8 in a window of at most 32 KiB, and a checksum. Raw data cannot look
-        // so: it would be a stored block whose padding is not zero.
+        // A zlib header: method 8 in a window of at most 32 KiB, and a checksum. Raw data cannot
+        // match: it would be a stored block whose padding is not zero.
         Coding::Deflate
             if first & 0x0F == 8 && first >> 4 < 8 && u16::from_be_bytes([first, second]).is_multiple_of(31) =>
         {

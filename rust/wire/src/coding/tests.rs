@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 const WIDE: InflateLimits = InflateLimits { bytes: 64 << 20, ratio: 1 << 20 };
 
-/// Inflates `data` in pieces of `size` bytes.
+/// Inflates `data` in chunks of `size` bytes.
 fn inflated(coding: Coding, data: &[u8], size: usize, bounds: InflateLimits) -> Result<Vec<u8>> {
     let mut inflater = Inflater::new(coding, bounds);
     for mut piece in data.chunks(size) {
@@ -80,7 +80,7 @@ fn raw_deflate_is_read_by_the_name_of_deflate() {
     for size in [1, 2, 3, 5000] {
         assert_eq!(inflated(Coding::Deflate, &raw_deflate(&data), size, WIDE).unwrap(), data);
     }
-    // An empty final block of one byte and a bit, in one piece and in two.
+    // An empty final block of one byte and a bit, in one chunk and in two.
     for size in [1, 2] {
         assert_eq!(inflated(Coding::Deflate, &[3, 0], size, WIDE).unwrap(), b"");
     }
@@ -218,7 +218,7 @@ fn a_write_takes_no_more_than_its_room() {
 
 #[test]
 fn zstd_windows_are_bounded() {
-    // A frame header that asks for a window of 16 MiB, and an empty last block.
+    // A frame header that requests a window of 16 MiB, and an empty last block.
     let frame = [0x28, 0xB5, 0x2F, 0xFD, 0, (24 - 10) << 3, 1, 0, 0];
     let message = "the request's body is not valid zstd data with a window of at most 8 MiB";
     assert_eq!(refused(Coding::Zstd, &frame, WIDE), (Kind::InvalidInput, message.to_owned()));

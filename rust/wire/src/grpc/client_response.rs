@@ -20,8 +20,7 @@ const LAYOUT: Layout = Layout {
 
 /// Decodes one `ModelInferResponse` of known length.
 ///
-/// Raw tensors are appended to aligned buffers as they come. After an error it is good for nothing
-/// but to be dropped.
+/// Raw tensors are appended to aligned buffers as they arrive. After an error the decoder cannot be used.
 ///
 /// ```
 /// use penstock_wire::{Limits, grpc::ResponseDecoder};

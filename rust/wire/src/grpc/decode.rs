@@ -35,21 +35,21 @@ struct Inputs {
 /// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for disabled shared memory. The text
 /// names the tensor or parameter, what came and what was expected.
 pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<DecodedRequest> {
-    let mut declared = RequestSchema::new(spec);
+    let mut schema = RequestSchema::new(spec);
     let limits = &Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
     let Envelope { message, raw } = envelope;
     bounded("inputs", message.inputs.len(), limits.max_inputs)?;
     bounded("outputs", message.outputs.len(), limits.max_outputs)?;
     let parameters = parameters::request(message.parameters)?;
-    let (outputs, shared_outputs) = requested_outputs(&mut declared, &message.outputs, limits)?;
+    let (outputs, shared_outputs) = requested_outputs(&mut schema, &message.outputs, limits)?;
     let is_raw = !raw.is_empty();
     let inputs = if raw.is_empty() {
-        typed_inputs(&mut declared, message.inputs, limits)?
+        typed_inputs(&mut schema, message.inputs, limits)?
     } else {
-        raw_inputs(&mut declared, &message.inputs, raw, limits)?
+        raw_inputs(&mut schema, &message.inputs, raw, limits)?
     };
-    let mut request = shared_memory::request(&declared, inputs.own, &inputs.shared, Protocol::Grpc)?;
-    request.raw = declared.into_raw_request(is_raw);
+    let mut request = shared_memory::request(&schema, inputs.own, &inputs.shared, Protocol::Grpc)?;
+    request.raw = schema.into_raw_request(is_raw);
     request.schedule = parameters.schedule.finish();
     let plan = ResponsePlan { id: message.id, outputs, ..ResponsePlan::default() };
     if spec.wants_context {
@@ -66,17 +66,17 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
 }
 
 fn requested_outputs(
-    declared: &mut RequestSchema<'_>,
+    schema: &mut RequestSchema<'_>,
     given: &[InferRequestedOutputTensor],
     limits: &Limits,
 ) -> Result<(Option<RequestedOutputs>, Vec<SharedOutput>)> {
     let (mut outputs, mut shared) = (RequestedOutputs::new(), Vec::new());
     for (position, output) in given.iter().enumerate() {
-        let (index, name) = (declared.output(&output.name, position)?, &output.name);
+        let (index, name) = (schema.output(&output.name, position)?, &output.name);
         let TensorParameters { classes, span, .. } =
             parameters::tensor("output", name, &output.parameters, limits.shared_memory, false)?;
         if classes > 0 {
-            declared.check_classes(index)?;
+            schema.check_classes(index)?;
             if span.is_some() {
                 return Err(Error::invalid(format!(
                     "output '{name}' has 'classification' together with 'shared_memory_region'"
@@ -92,12 +92,12 @@ fn requested_outputs(
     Ok(((!given.is_empty()).then_some(outputs), shared))
 }
 
-fn typed_inputs(declared: &mut RequestSchema<'_>, given: Vec<TensorMessage>, limits: &Limits) -> Result<Inputs> {
+fn typed_inputs(schema: &mut RequestSchema<'_>, given: Vec<TensorMessage>, limits: &Limits) -> Result<Inputs> {
     let mut inputs = Inputs::default();
     for (position, input) in given.into_iter().enumerate() {
-        let mut header = header(declared, &input, position, limits)?;
+        let mut header = header(schema, &input, position, limits)?;
         if let Some(span) = header.span.take() {
-            inputs.shared.push(shared_input(declared, &input, header, span)?);
+            inputs.shared.push(shared_input(schema, &input, header, span)?);
             continue;
         }
         let buffer = contents::buffer(&input.name, &header, &input.contents)?;
@@ -107,7 +107,7 @@ fn typed_inputs(declared: &mut RequestSchema<'_>, given: Vec<TensorMessage>, lim
 }
 
 fn raw_inputs(
-    declared: &mut RequestSchema<'_>,
+    schema: &mut RequestSchema<'_>,
     given: &[TensorMessage],
     raw: SmallVec<[AlignedBuffer; 2]>,
     limits: &Limits,
@@ -126,19 +126,16 @@ fn raw_inputs(
     let all_have_one = raw.len() == own.clone().count();
     if !all_have_one && raw.len() != own.clone().filter(|input| !input.shape.contains(&0)).count() {
         // An error in an input explains more than the count.
-        given
-            .iter()
-            .enumerate()
-            .try_for_each(|(position, input)| header(declared, input, position, limits).map(drop))?;
+        given.iter().enumerate().try_for_each(|(position, input)| header(schema, input, position, limits).map(drop))?;
         return Err(wrong_entries(&own.collect::<Vec<_>>(), raw.len()));
     }
     let mut raw = raw.into_iter();
     let mut inputs = Inputs::default();
     for (position, input) in given.iter().enumerate() {
-        let mut header = header(declared, input, position, limits)?;
+        let mut header = header(schema, input, position, limits)?;
         if let Some(span) = header.span.take() {
             // It has no entry: the next one is the next input's.
-            inputs.shared.push(shared_input(declared, input, header, span)?);
+            inputs.shared.push(shared_input(schema, input, header, span)?);
             continue;
         }
         let entry = if all_have_one || header.count > 0 { raw.next() } else { None };
@@ -182,17 +179,17 @@ fn wrong_entries(given: &[&TensorMessage], got: usize) -> Error {
 }
 
 fn header(
-    declared: &mut RequestSchema<'_>,
+    schema: &mut RequestSchema<'_>,
     input: &TensorMessage,
     position: usize,
     limits: &Limits,
 ) -> Result<TensorHeader> {
-    let index = declared.input(&input.name, position)?;
+    let index = schema.input(&input.name, position)?;
     let TensorParameters { span, custom, .. } =
-        parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, declared.raw_requests)?;
-    declared.set_input_parameters(position, custom);
-    let spec = &**declared;
-    let datatype = declared.datatype(&input.datatype).ok_or_else(|| {
+        parameters::tensor("input", &input.name, &input.parameters, limits.shared_memory, schema.raw_requests)?;
+    schema.set_input_parameters(position, custom);
+    let spec = &**schema;
+    let datatype = schema.datatype(&input.datatype).ok_or_else(|| {
         let known = Datatype::ALL.map(Datatype::name).join(", ");
         let expected = match spec.raw_requests {
             true => format!("expected one of {known}"),

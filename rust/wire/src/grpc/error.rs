@@ -2,8 +2,8 @@
 
 use penstock_core::Kind;
 
-/// The status code of an error kind. `overload_unavailable` answers a full queue with `UNAVAILABLE`,
-/// which some clients retry, instead of `RESOURCE_EXHAUSTED`.
+/// Returns the status code of an error kind. With `overload_unavailable` a full queue is `UNAVAILABLE`, which some
+/// clients retry, instead of `RESOURCE_EXHAUSTED`.
 ///
 /// ```
 /// use penstock_core::Kind;

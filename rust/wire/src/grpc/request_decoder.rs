@@ -53,9 +53,8 @@ impl fmt::Debug for Envelope {
 
 /// Decodes one `ModelInferRequest` of known length from the chunks it arrives in.
 ///
-/// The payloads of `raw_input_contents` are appended to aligned buffers as they come; everything else
-/// is collected and decoded at the end. Holds at most the message's length in bytes. After an error
-/// it is good for nothing but to be dropped.
+/// The payloads of `raw_input_contents` are appended to aligned buffers as they arrive; everything else is collected
+/// and decoded at the end. Holds at most the message's length in bytes. After an error the decoder cannot be used.
 ///
 /// ```
 /// use penstock_wire::{Limits, grpc::MessageDecoder};

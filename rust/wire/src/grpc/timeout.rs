@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How long the caller waits, from the value of its `grpc-timeout` header: one to eight digits and
+/// Parses the value of a `grpc-timeout` header: one to eight digits and
 /// one of the units `H M S m u n` (hours, minutes, seconds, milli-, micro- and nanoseconds). `None`
 /// when it is anything else.
 ///

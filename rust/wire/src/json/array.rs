@@ -316,7 +316,7 @@ mod tests {
         decoded.request.inputs[0].as_ref().unwrap().as_slice().to_vec()
     }
 
-    /// What is said of a tensor of that shape and data.
+    /// Error text of a tensor of that shape and data.
     fn refused(datatype: Datatype, shape: &str, data: &str) -> String {
         let dims = vec![None; rank(shape)];
         refusal(&identity(datatype, &dims), &request(datatype.name(), shape, data))

@@ -44,7 +44,7 @@ const AHEAD: usize = 256 << 10;
 /// `Internal` for a malformed response.
 pub fn begin_response(json: &[u8], tail_len: usize, limits: &Limits) -> Result<ResponseDecoder> {
     let read = || {
-        let mut head = Head { limits, answer: ClientResponse::default(), parts: SmallVec::new() };
+        let mut head = ResponseJson { limits, answer: ClientResponse::default(), parts: SmallVec::new() };
         head.read(json)?;
         check_tail(&head.parts, tail_len)?;
         for part in head.parts.iter_mut().filter(|part| part.at < part.size) {
@@ -131,13 +131,13 @@ fn check_tail(parts: &[Part], tail_len: usize) -> Result<()> {
     Err(Error::invalid(format!("{tail_len} bytes follow its JSON, 'binary_data_size' announces {announced}")))
 }
 
-struct Head<'l> {
+struct ResponseJson<'l> {
     limits: &'l Limits,
     answer: ClientResponse,
     parts: SmallVec<[Part; 2]>,
 }
 
-impl Head<'_> {
+impl ResponseJson<'_> {
     fn read(&mut self, json: &[u8]) -> Result<()> {
         let mut reader = Reader::new(json);
         reader.expect(b'{', "a JSON object")?;

@@ -2,7 +2,7 @@
 
 use super::{
     request_input::{Input, Inputs},
-    request_json::Head,
+    request_json::RequestJson,
 };
 use crate::{
     DecodedRequest, Limits,
@@ -20,7 +20,7 @@ use std::time::Duration;
 /// A request whose JSON is read and whose tensors may still be on their way.
 #[derive(Debug)]
 pub struct Decoder<'s> {
-    declared: RequestSchema<'s>,
+    schema: RequestSchema<'s>,
     inputs: Inputs,
     /// The first input that may want bytes.
     current: usize,
@@ -34,7 +34,7 @@ pub struct Decoder<'s> {
     binary: bool,
 }
 
-/// Reads the JSON of an infer request, and makes room for the `tail_len` bytes after it.
+/// Reads the JSON of an infer request, and allocates buffers for the `tail_len` bytes after it.
 ///
 /// Elements in the JSON are written to their tensors now.
 ///
@@ -55,7 +55,7 @@ pub struct Decoder<'s> {
 /// `InvalidInput` that names the tensor, or the byte where the JSON is wrong; `Unsupported` for an
 /// extension that this server does not have.
 pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Limits) -> Result<Decoder<'s>> {
-    let mut head = Head::new(spec, limits);
+    let mut head = RequestJson::new(spec, limits);
     head.read(json)?;
     check_tail(&head.inputs, tail_len)?;
     for input in head.inputs.iter_mut().filter(|input| input.missing > 0) {
@@ -63,11 +63,11 @@ pub fn begin<'s>(spec: &'s ModelSpec, json: &[u8], tail_len: usize, limits: &Lim
     }
     let caller = head.take_metadata();
     let (timeout, schedule) = (head.parameters.timeout, head.parameters.schedule.finish());
-    let (declared, inputs, plan, outputs) = (head.declared, head.inputs, head.plan, head.shared);
-    Ok(Decoder { declared, inputs, current: 0, plan, caller, timeout, schedule, outputs, binary: tail_len > 0 })
+    let (schema, inputs, plan, outputs) = (head.schema, head.inputs, head.plan, head.shared);
+    Ok(Decoder { schema, inputs, current: 0, plan, caller, timeout, schedule, outputs, binary: tail_len > 0 })
 }
 
-/// Makes room for a request whose `body_len` bytes are the only input's data, with no JSON.
+/// Starts a request whose `body_len` bytes are the only input's data, without JSON.
 ///
 /// # Errors
 /// `InvalidInput` for a model with more inputs, or one whose input's shape does not follow from
@@ -95,7 +95,7 @@ pub fn begin_raw(spec: &ModelSpec, body_len: usize) -> Result<Decoder<'_>> {
     }
     let input = Input { index: 0, datatype, shape, buffer, missing: body_len, span: None };
     Ok(Decoder {
-        declared: RequestSchema::ByModel(spec),
+        schema: RequestSchema::Model(spec),
         inputs: Inputs::from_iter([input]),
         current: 0,
         plan: ResponsePlan { binary: true, ..ResponsePlan::default() },
@@ -132,7 +132,7 @@ impl Decoder<'_> {
     /// # Errors
     /// `InvalidInput` when bytes are missing, BYTES framing is broken, or the inputs do not fit the model.
     pub fn finish(self) -> Result<DecodedRequest> {
-        let spec = &*self.declared;
+        let spec = &*self.schema;
         let mut tensors: SmallVec<[(usize, Tensor); 2]> = SmallVec::new();
         let mut inputs = Vec::new();
         for input in self.inputs {
@@ -147,7 +147,7 @@ impl Decoder<'_> {
         let mut request = shared_memory::request(spec, tensors, &inputs, Protocol::Http)?;
         request.metadata = self.caller;
         request.schedule = self.schedule;
-        request.raw = self.declared.into_raw_request(self.binary);
+        request.raw = self.schema.into_raw_request(self.binary);
         let shared = shared_memory::boxed(inputs, self.outputs);
         Ok(DecodedRequest { request, plan: self.plan, timeout: self.timeout, shared })
     }

@@ -2,9 +2,9 @@
 
 use penstock_core::{Error, Kind, Result};
 
-/// Takes a `text/event-stream` apart.
+/// Parser of a `text/event-stream`.
 ///
-/// Fields but `data` are passed over, and so are comments: no inference server gives them a meaning.
+/// Comments and fields other than `data` are skipped: inference servers give them no meaning.
 ///
 /// ```
 /// use penstock_wire::rest::EventDecoder;

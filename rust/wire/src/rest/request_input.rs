@@ -37,19 +37,19 @@ pub(super) type Inputs = SmallVec<[Input; 2]>;
 /// `InvalidInput` that names the input, as soon as its name is known.
 pub(super) fn read(
     reader: &mut Reader<'_>,
-    declared: &mut RequestSchema<'_>,
+    schema: &mut RequestSchema<'_>,
     limits: &Limits,
     inputs: &mut Inputs,
 ) -> Result<Strings> {
     let position = inputs.len();
-    let mut builder = Builder::new(declared, limits, position);
+    let mut builder = Builder::new(schema, limits, position);
     let mut read = builder.read(reader);
     let index = builder.index;
     let finished = match &mut read {
         Ok(()) => builder.finish(reader, inputs),
         Err(error) => Err(error.clone()),
     };
-    finished.map_err(|error| with_position(declared, index, position, error))
+    finished.map_err(|error| with_position(schema, index, position, error))
 }
 
 /// Adds the input's name, or its position in the list, to an error.
@@ -75,7 +75,7 @@ pub(super) enum Strings {
 
 /// Members of an input read so far.
 struct Builder<'d, 's> {
-    declared: &'d mut RequestSchema<'s>,
+    schema: &'d mut RequestSchema<'s>,
     limits: &'d Limits,
     /// Its position in the list.
     position: usize,
@@ -91,11 +91,11 @@ struct Builder<'d, 's> {
 }
 
 impl<'d, 's> Builder<'d, 's> {
-    fn new(declared: &'d mut RequestSchema<'s>, limits: &'d Limits, position: usize) -> Self {
+    fn new(schema: &'d mut RequestSchema<'s>, limits: &'d Limits, position: usize) -> Self {
         let parameters = InputParameters::default();
         let shape = Shape::new();
         Self {
-            declared,
+            schema,
             limits,
             position,
             index: None,
@@ -130,14 +130,14 @@ impl<'d, 's> Builder<'d, 's> {
 
     fn set_name(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let name = reader.string("a string for an input's 'name'")?;
-        self.index = Some(self.declared.input(&name.text()?, self.position)?);
+        self.index = Some(self.schema.input(&name.text()?, self.position)?);
         self.buffer = None;
         Ok(())
     }
 
     fn set_datatype(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let name = reader.string("a string for an input's 'datatype'")?.text()?;
-        self.datatype = Some(self.declared.datatype(&name).ok_or_else(|| unknown_datatype(&name))?);
+        self.datatype = Some(self.schema.datatype(&name).ok_or_else(|| unknown_datatype(&name))?);
         self.buffer = None;
         Ok(())
     }
@@ -164,7 +164,7 @@ impl<'d, 's> Builder<'d, 's> {
     }
 
     fn set_parameters(&mut self, reader: &mut Reader<'_>) -> Result<()> {
-        let parameters = InputParameters::read(reader, self.limits.shared_memory, self.declared.raw_requests)?;
+        let parameters = InputParameters::read(reader, self.limits.shared_memory, self.schema.raw_requests)?;
         if parameters.base64 != self.parameters.base64 {
             self.buffer = None;
         }
@@ -190,17 +190,17 @@ impl<'d, 's> Builder<'d, 's> {
 
     fn read_data(&self, reader: &mut Reader<'_>, index: usize, datatype: Datatype) -> Result<AlignedBuffer> {
         let shape = &self.shape;
-        self.declared.check_input(index, datatype, shape)?;
-        let name = &self.declared.inputs[index].name;
-        let (Limits { max_depth, .. }, lenient) = (*self.limits, self.declared.lenient);
+        self.schema.check_input(index, datatype, shape)?;
+        let name = &self.schema.inputs[index].name;
+        let (Limits { max_depth, .. }, lenient) = (*self.limits, self.schema.lenient);
         array::read(reader, &Target { name, datatype, shape, base64: self.parameters.base64, lenient, max_depth })
     }
 
     /// Adds the input to `inputs`, once its object is closed.
     fn finish(mut self, reader: &mut Reader<'_>, inputs: &mut Inputs) -> Result<Strings> {
         let index = self.index.ok_or_else(|| Error::invalid(format!("'inputs[{}]' has no 'name'", inputs.len())))?;
-        self.declared.set_input_parameters(index, std::mem::take(&mut self.parameters.custom));
-        let name = &self.declared.inputs[index].name;
+        self.schema.set_input_parameters(index, std::mem::take(&mut self.parameters.custom));
+        let name = &self.schema.inputs[index].name;
         let missing = |key: &str| Error::invalid(format!("input '{name}' has no '{key}'"));
         let datatype = self.datatype.ok_or_else(|| missing("datatype"))?;
         if !self.has_shape {
@@ -233,10 +233,10 @@ impl<'d, 's> Builder<'d, 's> {
                 None => (self.read_data(&mut reader.from(at), index, datatype)?, 0),
             },
         };
-        if let Some(at) = self.data_at.filter(|_| self.declared.raw_requests)
+        if let Some(at) = self.data_at.filter(|_| self.schema.raw_requests)
             && array::is_nested(&mut reader.from(at))
         {
-            self.declared.mark_nested(index);
+            self.schema.mark_nested(index);
         }
         inputs.push(Input { index, datatype, shape: self.shape, buffer, missing, span: None });
         let base64 = self.parameters.base64 && datatype == Datatype::Bytes;
@@ -245,8 +245,8 @@ impl<'d, 's> Builder<'d, 's> {
 
     /// Checks that a parameter's size is the shape's.
     fn check_size(&self, index: usize, datatype: Datatype, size: (&str, usize)) -> Result<()> {
-        self.declared.check_input(index, datatype, &self.shape)?;
-        shared_memory::check_size(&self.declared.inputs[index], datatype, &self.shape, size)
+        self.schema.check_input(index, datatype, &self.shape)?;
+        shared_memory::check_size(&self.schema.inputs[index], datatype, &self.shape, size)
     }
 }
 

@@ -11,8 +11,8 @@ use smallvec::SmallVec;
 
 /// Members of the JSON. Filled in place, since it is large.
 #[derive(Debug)]
-pub(super) struct Head<'s> {
-    pub(super) declared: RequestSchema<'s>,
+pub(super) struct RequestJson<'s> {
+    pub(super) schema: RequestSchema<'s>,
     limits: Limits,
     pub(super) inputs: Inputs,
     pub(super) plan: ResponsePlan,
@@ -24,12 +24,12 @@ pub(super) struct Head<'s> {
 /// A listed output, and its own parameters.
 type Listed = (usize, OutputParameters);
 
-impl<'s> Head<'s> {
+impl<'s> RequestJson<'s> {
     pub(super) fn new(spec: &'s ModelSpec, limits: &Limits) -> Self {
         let (plan, parameters) = (ResponsePlan::default(), RequestParameters::default());
-        let declared = RequestSchema::new(spec);
+        let schema = RequestSchema::new(spec);
         let limits = Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
-        Self { declared, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
+        Self { schema, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
     }
 
     /// Reads all of `json`.
@@ -53,7 +53,7 @@ impl<'s> Head<'s> {
                     self.read_inputs(&mut reader)?;
                 }
                 b"outputs" => self.read_outputs(&mut reader, &mut listed)?,
-                b"parameters" => self.parameters.read(&mut reader, self.declared.wants_context)?,
+                b"parameters" => self.parameters.read(&mut reader, self.schema.wants_context)?,
                 _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: 1, non_finite: false })?),
             }
         }
@@ -84,7 +84,7 @@ impl<'s> Head<'s> {
 
     /// Takes the metadata for the handler, if the model wants it.
     pub(super) fn take_metadata(&mut self) -> Option<Box<RequestMetadata>> {
-        self.declared.wants_context.then(|| {
+        self.schema.wants_context.then(|| {
             let parameters = std::mem::take(&mut self.parameters.custom);
             let (id, outputs) = (self.plan.id.clone(), self.plan.requested_indices());
             Box::new(RequestMetadata { id, parameters, outputs, ..RequestMetadata::default() })
@@ -94,7 +94,7 @@ impl<'s> Head<'s> {
     fn read_inputs(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         let most = self.limits.max_inputs;
         self.inputs.clear();
-        self.declared.clear_inputs();
+        self.schema.clear_inputs();
         self.plan.base64 = false;
         reader.expect(b'[', "an array for 'inputs'")?;
         let mut first = true;
@@ -102,7 +102,7 @@ impl<'s> Head<'s> {
             if self.inputs.len() == most {
                 return Err(Error::invalid(format!("the request has more than {most} inputs")));
             }
-            let strings = request_input::read(reader, &mut self.declared, &self.limits, &mut self.inputs)?;
+            let strings = request_input::read(reader, &mut self.schema, &self.limits, &mut self.inputs)?;
             self.plan.base64 |= strings == Strings::Base64;
         }
         Ok(())
@@ -111,7 +111,7 @@ impl<'s> Head<'s> {
     fn read_outputs(&mut self, reader: &mut Reader<'_>, listed: &mut SmallVec<[Listed; 4]>) -> Result<()> {
         let most = self.limits.max_outputs;
         listed.clear();
-        self.declared.clear_outputs();
+        self.schema.clear_outputs();
         reader.expect(b'[', "an array for 'outputs'")?;
         let mut first = true;
         while reader.item(&mut first)? {
@@ -120,7 +120,7 @@ impl<'s> Head<'s> {
             }
             let output = self.read_output(reader, listed.len())?;
             if listed.iter().any(|(index, _)| *index == output.0) {
-                let name = &self.declared.outputs[output.0].name;
+                let name = &self.schema.outputs[output.0].name;
                 return Err(Error::invalid(format!("output '{name}' is requested twice")));
             }
             listed.push(output);
@@ -136,7 +136,7 @@ impl<'s> Head<'s> {
             match &*key.bytes()? {
                 b"name" => {
                     let name = reader.string("a string for an output's 'name'")?;
-                    index = Some(self.declared.output(&name.text()?, position)?);
+                    index = Some(self.schema.output(&name.text()?, position)?);
                 }
                 b"parameters" => parameters = OutputParameters::read(reader, self.limits.shared_memory)?,
                 _ => drop(reader.skip(Skip { max_depth: self.limits.max_depth, outer: 3, non_finite: false })?),
@@ -144,14 +144,14 @@ impl<'s> Head<'s> {
         }
         let index = index.ok_or_else(|| Error::invalid(format!("'outputs[{position}]' has no 'name'")))?;
         if parameters.classes > 0 {
-            self.declared.check_classes(index)?;
+            self.schema.check_classes(index)?;
         }
         let beside = match &parameters {
             OutputParameters { span: Some(_), classes: 1.., .. } => "'classification'",
             OutputParameters { span: Some(_), binary: Some(true), .. } => "'binary_data' as true",
             _ => return Ok((index, parameters)),
         };
-        let name = &self.declared.outputs[index].name;
+        let name = &self.schema.outputs[index].name;
         Err(Error::invalid(format!("output '{name}' has {beside} together with 'shared_memory_region'")))
     }
 }

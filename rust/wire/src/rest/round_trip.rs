@@ -1,4 +1,4 @@
-//! Whatever is encoded decodes to the same, in every datatype and either form; and no body can do harm.
+//! Encoded tensors decode to the same, in every datatype and form; and no body causes a panic.
 
 use super::{EncodeOptions, begin, begin_raw, encode, testing};
 use crate::Limits;
@@ -63,7 +63,7 @@ fn spec_of(tensor: &Tensor) -> penstock_core::ModelSpec {
     spec
 }
 
-/// Encodes a tensor and makes a request of the answer: JSON, and the bytes after it.
+/// Encodes a tensor as a response and turns that into a request: JSON, and the bytes after it.
 fn as_request(tensor: &Tensor, plan: &ResponsePlan) -> (String, Vec<u8>) {
     let response = InferResponse {
         outputs: std::iter::once(tensor.clone()).collect(),
@@ -91,7 +91,7 @@ fn assert_same(left: &Tensor, right: &Tensor) {
     assert_eq!((left.datatype(), left.shape(), left.as_slice()), (right.datatype(), right.shape(), right.as_slice()));
 }
 
-/// Nests the items of a flat array as a shape has it.
+/// Nests the items of a flat array by a shape.
 fn nest(items: &mut impl Iterator<Item = String>, shape: &[usize]) -> String {
     match shape {
         [] => items.next().unwrap(),

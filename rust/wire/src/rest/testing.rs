@@ -32,7 +32,7 @@ pub(crate) fn decode(spec: &ModelSpec, json: &str) -> Result<DecodedRequest> {
     super::begin(spec, json.as_bytes(), 0, &Limits::default())?.finish()
 }
 
-/// What is said of a request that must be refused as the client's mistake.
+/// Error text of a request that must be refused as the client's mistake.
 pub(crate) fn refusal(spec: &ModelSpec, json: &str) -> String {
     let error = decode(spec, json).expect_err(json);
     assert_eq!(error.kind(), Kind::InvalidInput, "{json}");

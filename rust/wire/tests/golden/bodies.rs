@@ -1,4 +1,4 @@
-//! The golden bodies of `tests/vectors/formats`: each is decoded and compared, and its answer read as the library's.
+//! The golden bodies of `tests/vectors/formats`: each is decoded and compared, and its response read as the library's.
 
 use super::{
     files::{Model, Refusal, Request, Tensor, folder, models},
@@ -42,7 +42,7 @@ struct ClientResponse {
     body: String,
 }
 
-/// Every vector with its format, its model, and what to call it in a failure.
+/// Every vector with its format, its model, and its name in a failure.
 fn each(look: impl Fn(Format, &ModelSpec, &Body, &str)) {
     let models = models();
     for format in Format::ALL {
@@ -111,7 +111,7 @@ fn every_answer_reads_as_the_librarys_own() {
     });
 }
 
-/// An answer, read as a request of what it should have.
+/// A response, read as a request with the expected tensors.
 fn read(format: Format, expected: &[Tensor], body: Vec<u8>, label: &str) -> Vec<Tensor> {
     let declared = |tensor: &Tensor| {
         let dims = tensor.shape.iter().map(|&size| Some(size)).collect();

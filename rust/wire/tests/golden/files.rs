@@ -1,4 +1,4 @@
-//! The files as they are written; their README says what is what.
+//! The vector files; their README describes them.
 
 use super::values::{hex, unhex};
 use penstock_core::{Batching, Datatype, ModelSpec, Tensor as CoreTensor, TensorSpec};
@@ -24,7 +24,7 @@ struct RequestSchema {
     shape: Vec<i64>,
 }
 
-/// A request in several encodings, and what becomes of it.
+/// A request in several encodings, and its outcome.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Vector {
     pub(crate) name: String,

@@ -1,4 +1,4 @@
-//! Values in the files and in answers: parameters, hexadecimal, and elements as JSON spells them.
+//! Values in the files and in responses: parameters, hexadecimal, and elements in JSON.
 
 use half::{bf16, f16};
 use penstock_core::{Datatype, Parameter, Parameters};
@@ -34,12 +34,12 @@ pub(crate) fn data_texts(json: &str) -> impl Iterator<Item = &str> {
     json.split("\"data\":[").skip(1).map(|rest| rest.split(']').next().unwrap_or_default())
 }
 
-/// JSON whose names of no number are null, for a parser that does not know them.
+/// JSON with null for NaN and infinities, for a parser that does not know them.
 pub(crate) fn without_names_of_no_number(json: &str) -> String {
     json.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null")
 }
 
-/// The bytes of a tensor's elements as its JSON has them: numbers from their text, so that no digit is lost.
+/// Bytes of a tensor's elements from its JSON: numbers from their text, so that no digit is lost.
 pub(crate) fn pack(datatype: &str, text: &str, data: &Value) -> Vec<u8> {
     if datatype == "BYTES" {
         let elements = data.as_array().expect("an array").iter().map(|element| element.as_str().expect("a string"));

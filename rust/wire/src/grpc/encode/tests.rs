@@ -6,7 +6,7 @@ use crate::{
 use penstock_core::{Datatype, Parameter, RequestedOutput, Timings, aligned_zeroed};
 use proptest::prelude::*;
 
-/// An answer of UINT8 tensors with those bytes, each in shared memory.
+/// A response of UINT8 tensors with those bytes, each in shared memory.
 fn answer(outputs: &[Bytes]) -> (ModelSpec, InferResponse) {
     let declared = outputs.iter().enumerate();
     let spec = spec(declared.map(|(index, _)| input(&format!("o{index}"), Datatype::Uint8, &[-1])).collect());

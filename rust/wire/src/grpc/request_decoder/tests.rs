@@ -245,7 +245,7 @@ proptest! {
         }
         bytes.truncate(keep.index(2 * bytes.len()));
         match (by_chunks(&bytes, &cuts), by_prost(&bytes)) {
-            // Only a group is read by prost and not by us; nobody has written one since proto2.
+            // prost reads groups, which proto3 lacks; this decoder refuses them.
             (None, Some(_)) => prop_assert!(refused(&bytes).contains("wire type 3"), "{}", refused(&bytes)),
             (ours, theirs) => prop_assert_eq!(ours, theirs),
         }

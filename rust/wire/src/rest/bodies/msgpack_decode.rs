@@ -8,7 +8,7 @@ use super::{
     request_options::RequestOptions,
     tensors::Inputs,
 };
-use crate::{Limits, rest::request_json::Head};
+use crate::{Limits, rest::request_json::RequestJson};
 use penstock_core::{
     Datatype, Error, MAX_RANK, Result, Shape,
     copies::{self, Step},
@@ -51,7 +51,7 @@ pub(super) fn decode(body: &[u8], inputs: &mut Inputs<'_>, extras: &mut RequestO
 fn read_extras(json: &[u8], inputs: &Inputs<'_>, extras: &mut RequestOptions) -> Result<()> {
     // All tensors are in the body.
     let limits = Limits { shared_memory: false, ..inputs.limits };
-    let mut head = Head::new(inputs.spec, &limits);
+    let mut head = RequestJson::new(inputs.spec, &limits);
     head.read(json).map_err(|error| Error::new(error.kind(), without_position(error.message())))?;
     extras.caller = head.take_metadata();
     extras.timeout = head.parameters.timeout;

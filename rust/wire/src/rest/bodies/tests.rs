@@ -21,11 +21,11 @@ fn response(tensors: Vec<Tensor>) -> InferResponse {
     InferResponse { outputs: tensors.into(), parameters: Vec::new(), timings: Timings::default(), head: None }
 }
 
-/// An answer as a request for a model whose inputs are named as its outputs.
+/// A response as a request for a model whose inputs are named as its outputs.
 fn round(format: Format, spec: &ModelSpec, tensors: Vec<Tensor>) -> Result<DecodedRequest> {
     let answer = encode(format, spec, &ResponsePlan::default(), &response(tensors))?.concat();
     let body = match format {
-        // The answer's list is called `outputs`, of the same form.
+        // The response's list is called `outputs`, of the same form.
         Format::Msgpack => {
             let at = answer.windows(8).position(|window| window == b"\xA7outputs").expect("it has outputs");
             [b"\x81\xA6inputs", &answer[at + 8..]].concat()

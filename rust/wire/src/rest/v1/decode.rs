@@ -33,10 +33,10 @@ pub enum Form {
     Inputs,
 }
 
-/// Reads the whole of a V1 call's body.
+/// Decodes the body of a V1 call.
 ///
-/// `instances` is a list of rows. For a model that batches, they are one request of so many rows; for
-/// others, each is a request of its own. A row is an object of values by input name; for a model with
+/// `instances` is a list of rows. For a model that batches, they are one request with that many rows;
+/// for others, each is a separate request. A row is an object of values by input name; for a model with
 /// one input it may be the value itself. `inputs` holds the tensors as a whole.
 ///
 /// ```
