@@ -1,7 +1,7 @@
-"""What handlers log, tied to the requests that they compute.
+"""Log records of handlers, with the requests that they compute.
 
-Any `logging.Handler` that has a `RequestFilter` shows which request a line belongs to, whoever logs it: the handler, or
-a library that it calls. `setup` does that for a whole program, in text or in JSON.
+With a `RequestFilter`, a `logging.Handler` has the request of each record, whether the handler or a library that it
+calls logs it. `setup` sets this up for a whole program, in text or in JSON.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, TextIO
 __all__ = ["JsonFormatter", "RequestFilter", "setup"]
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s [%(model)s/%(version)s %(request_id)s] %(message)s"
-_NOBODY = ("-", "-", ("-",))
+_NO_REQUEST = ("-", "-", ("-",))
 
 
 class RequestFilter(logging.Filter):
-    """Gives each record `request_id`, `model` and `version`: of what is computed where it is logged, else `-`.
+    """Adds `request_id`, `model` and `version` of the current request to each record, else `-`.
 
-    Of a batch that joins several requests, `request_id` has their ids with commas in between. Requests say who they are
-    from the moment on when the first filter is made in the process. What a record has already is kept.
+    In a batch of several requests, `request_id` has their ids, separated by commas. Requests are tracked from the
+    creation of the first filter in the process. Existing attributes of a record do not change.
 
     Example:
         >>> handler = logging.StreamHandler()
@@ -40,22 +40,22 @@ class RequestFilter(logging.Filter):
         _core.enable_request_contexts()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is of the filter's name, which is any by default."""
+        """Adds the attributes. Returns whether the record passes the filter's name."""
         if not hasattr(record, "request_id"):
-            model, version, ids = _current() or _NOBODY
+            model, version, ids = _current() or _NO_REQUEST
             record.model, record.version, record.request_id = model, version, _joined(ids)
         return super().filter(record)
 
 
 class JsonFormatter(logging.Formatter):
-    """Makes a JSON object of each record, in one line.
+    """Formats each record as a JSON object in one line.
 
     `time` (seconds since 1970), `level`, `logger`, `message` and `process`; with a `RequestFilter` also `request_id`,
     `model` and `version`, for what is logged while a request is computed; `error` with the traceback of an exception.
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, without its end."""
+        """The line, without its end."""
         line: dict[str, Any] = {
             "time": round(record.created, 3),
             "level": record.levelname.lower(),
@@ -79,9 +79,9 @@ class _TextFormatter(logging.Formatter):
 def setup(
     *, level: int | str = logging.INFO, as_json: bool = False, prints: bool = False, stream: TextIO | None = None
 ) -> None:
-    """Has the root logger write lines that say to which request they belong.
+    """Sets up the root logger to write lines with their requests.
 
-    To be called at the top of the module that defines the models, so that processes of theirs do so as well.
+    Call it at the top of the module that defines the models, so that it applies in their processes too.
 
     Args:
         level: The lowest level that is written.
@@ -115,7 +115,7 @@ class _Adapter(logging.LoggerAdapter[logging.Logger] if TYPE_CHECKING else loggi
 
 
 class _Prints(io.TextIOBase):
-    """Standard output, of which whole lines that handlers print go to the log."""
+    """Standard output that sends lines printed by handlers to the log."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -148,7 +148,7 @@ def _current() -> tuple[str, str, Sequence[str]] | None:
 
     if (current := _core.log_context()) is not None:
         return current
-    # Only there if a model is async.
+    # Loaded only if a model is async.
     event_loop = sys.modules.get("penstock._runtime.event_loop")
     call = event_loop.computes.get() if event_loop is not None else None
     return call.log_context if call is not None else None
@@ -161,7 +161,7 @@ def _joined(ids: Sequence[str]) -> str:
 
 
 def _plain(text: str) -> str:
-    # Lines of a message stay lines, and tabs stay tabs: they are the handler's own, as in a traceback.
+    # Line breaks and tabs are kept: they are part of the message, as in a traceback.
     if text.isprintable():
         return text
     from penstock import _core

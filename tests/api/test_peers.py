@@ -605,7 +605,7 @@ def test_calls_that_are_declared_are_checked() -> None:
     def state(x, ctx: Context):
         return x
 
-    with pytest.raises(SignatureError, match="model 'a' calls 'state', which keeps sequences: a client can call it"):
+    with pytest.raises(SignatureError, match="model 'a' calls 'state', which has sequences: only clients can call it"):
         definitions_of([calling("a", "state"), state])
 
 

@@ -135,7 +135,7 @@ def test_a_future_that_cannot_be_settled_is_logged(client: Client, caplog: pytes
 
     with pytest.raises(ValueError, match="no"):
         client.submit("double", x=row(1), into=Broken()).result(PATIENCE)
-    assert "could not be settled" in caplog.text
+    assert "could not be resolved" in caplog.text
     assert client.submit("double", x=row(1)).result(PATIENCE).y[0, 0] == 2
 
 

@@ -1,4 +1,4 @@
-"""KServe's description of a server in an image."""
+"""KServe manifests for a server in an image."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from penstock._export.manifests import Deployed, container_of, metadata_of, pod_
 __all__ = ["kserve"]
 
 _FORMAT = "penstock"
-"""KServe asks which formats a runtime reads. Its models are in the image, so it is the format of that alone."""
+"""Model format of the runtime. The models are in the image, so the format is private to it."""
 
 
 def kserve(what: Deployed, *, grpc: bool, raw: bool) -> list[dict[str, Any]]:
-    """A ServingRuntime, which is the image, and the InferenceService that runs it.
+    """A ServingRuntime for the image, and an InferenceService that runs it.
 
     Args:
-        what: What is to run.
-        grpc: Whether callers come by gRPC. There is one port, which has one protocol.
+        what: The deployment.
+        grpc: Whether clients use gRPC. The only port has one protocol.
         raw: Whether it is a plain Deployment, rather than one of Knative.
     """
     protocol = "grpc-v2" if grpc else "v2"
@@ -25,13 +25,13 @@ def kserve(what: Deployed, *, grpc: bool, raw: bool) -> list[dict[str, Any]]:
 
 
 def _runtime(what: Deployed, protocol: str, *, grpc: bool, raw: bool) -> dict[str, Any]:
-    # Knative tells the protocol by the port's name.
+    # Knative derives the protocol from the port's name.
     port = {**port_of("h2c" if grpc else "http1", what.http_port), "protocol": "TCP"}
     env = {**what.env, "PENSTOCK_GRPC": "same" if grpc else "off"}
-    # The name by which KServe knows the container that serves.
+    # The container name that KServe requires.
     container = {**container_of(what, "kserve-container", env), "ports": [port]}
     if not raw:
-        # Knative allows none of these, and has ways of its own.
+        # Knative forbids these, and has its own mechanisms.
         del container["startupProbe"], container["lifecycle"]
     return {
         "apiVersion": "serving.kserve.io/v1alpha1",
@@ -50,7 +50,7 @@ def _service(what: Deployed, protocol: str, *, raw: bool) -> dict[str, Any]:
     replicas = {"minReplicas": what.replicas}
     if what.most_replicas is not None:
         replicas["maxReplicas"] = what.most_replicas
-    # No storageUri: nothing is to be fetched. Resources are said here, or KServe puts its defaults over the runtime's.
+    # No storageUri: nothing is fetched. Resources are set here, since KServe's defaults override the runtime's.
     model = {
         "modelFormat": {"name": _FORMAT, "version": "1"},
         "runtime": what.name,

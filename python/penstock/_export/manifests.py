@@ -1,4 +1,4 @@
-"""Kubernetes' description of a server in an image, and what KServe's has in common with it."""
+"""Kubernetes manifests for a server in an image, and parts that KServe's share."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from penstock._images.dockerfile import USER
 __all__ = ["Deployed", "container_of", "kubernetes", "metadata_of", "pod_of", "port_of", "resources_of"]
 
 _BEFORE_STOP = 5
-"""Seconds in which balancers forget a server, before it is told to stop."""
+"""Seconds for load balancers to remove a server before it is stopped."""
 _DRAIN = 30
 _LOADING = 600
-"""Seconds that models have to load."""
+"""Seconds for loading models."""
 _PROBES_EVERY = 5
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Deployed:
-    """What is to run, and how."""
+    """Deployment of an image."""
 
     name: str
     image: str
@@ -30,9 +30,9 @@ class Deployed:
     namespace: str | None = None
     replicas: int = 1
     most_replicas: int | None = None
-    """Up to how many there are where much is asked; None leaves that to the platform."""
+    """Maximum of replicas; None leaves it to the platform."""
     queue_depth: int = 8
-    """How many requests may wait in each before another one is started."""
+    """Queued requests per replica that trigger another replica."""
     resources: Mapping[str, str] = field(default_factory=dict)
     """Amounts by name: `cpu`, `memory`, `nvidia.com/gpu`."""
     env: Mapping[str, str] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Deployed:
 
 
 def kubernetes(what: Deployed) -> list[dict[str, Any]]:
-    """A Deployment, its Service, and, where there may be more of them, what starts those."""
+    """A Deployment, its Service, and an autoscaler if there may be more replicas."""
     labels = {"app.kubernetes.io/name": what.name}
     ports = {"http": what.http_port, **({"grpc": what.grpc_port} if what.grpc_port else {})}
     container = {
@@ -55,10 +55,10 @@ def kubernetes(what: Deployed) -> list[dict[str, Any]]:
         "kind": "Deployment",
         "metadata": metadata_of(what, labels),
         "spec": {
-            # What is scaled says itself how many there are: applying this again would set it back.
+            # Without replicas if it is scaled: applying the manifest again would reset the number.
             **({} if scaled else {"replicas": what.replicas}),
             "selector": {"matchLabels": labels},
-            # The old one goes when the new one takes requests.
+            # An old pod ends when its successor is ready.
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
             "template": {
                 "metadata": {"labels": labels, "annotations": _scraped(what)},
@@ -76,7 +76,7 @@ def kubernetes(what: Deployed) -> list[dict[str, Any]]:
 
 
 def _autoscaler(what: Deployed, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Adds servers while requests wait. Load on processors would not tell: a server that waits for a GPU has none."""
+    """Autoscaler by queue depth. Processor load is not a measure: a server that waits for a GPU has none."""
     depth = {
         "metric": {"name": "penstock_queue_depth"},
         "target": {"type": "AverageValue", "averageValue": str(what.queue_depth)},
@@ -95,7 +95,7 @@ def _autoscaler(what: Deployed, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _scraped(what: Deployed) -> dict[str, str]:
-    """What Prometheus looks for where it finds pods by their annotations."""
+    """Annotations for Prometheus' discovery of pods."""
     return {
         "prometheus.io/scrape": "true",
         "prometheus.io/port": str(what.http_port),
@@ -104,7 +104,7 @@ def _scraped(what: Deployed) -> dict[str, str]:
 
 
 def metadata_of(what: Deployed, labels: Mapping[str, str]) -> dict[str, Any]:
-    """An object's name, and where it is."""
+    """Metadata of an object: name, namespace and labels."""
     found: dict[str, Any] = {"name": what.name}
     if what.namespace:
         found["namespace"] = what.namespace
@@ -112,7 +112,7 @@ def metadata_of(what: Deployed, labels: Mapping[str, str]) -> dict[str, Any]:
 
 
 def pod_of() -> dict[str, Any]:
-    """What holds for the pod around the container."""
+    """Settings of the pod."""
     return {
         "terminationGracePeriodSeconds": _BEFORE_STOP + _DRAIN + 10,
         "securityContext": {
@@ -125,7 +125,7 @@ def pod_of() -> dict[str, Any]:
 
 
 def container_of(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """The container that serves, but for its ports and resources."""
+    """The server's container, without ports and resources."""
     container: dict[str, Any] = {"name": name, "image": what.image}
     if env:
         container["env"] = [{"name": one, "value": value} for one, value in env.items()]
@@ -142,8 +142,8 @@ def container_of(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str,
 
 
 def resources_of(what: Deployed) -> dict[str, Any]:
-    """What each server has, as a container's field; empty if nothing is said."""
-    # What is asked for is what there is: a server that shares its cores is slow when it is needed.
+    """Resources of each replica as a container's field; empty if none are given."""
+    # Requests equal limits: a server that shares its cores is slow under load.
     return {"resources": {"requests": dict(what.resources), "limits": dict(what.resources)}} if what.resources else {}
 
 
@@ -166,5 +166,5 @@ def _probe(what: str, port: int, *, failures: int) -> dict[str, Any]:
 
 def _service_port(name: str, port: int) -> dict[str, Any]:
     found = {"name": name, "port": port, "targetPort": name}
-    # Without it, gateways would speak HTTP/1.1.
+    # Otherwise gateways use HTTP/1.1.
     return {**found, "appProtocol": "kubernetes.io/h2c"} if name == "grpc" else found

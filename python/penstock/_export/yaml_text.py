@@ -1,4 +1,4 @@
-"""Writes plain data as YAML. There is no reader: nothing here has to understand what others wrote."""
+"""YAML writer for plain data."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from typing import Any
 
 __all__ = ["document", "documents"]
 
-# What no reader takes for a number, a date, or yes and no: everything else is in quotes.
+# Texts that no reader takes for a number, date or boolean. Others are quoted.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9._/-]*")
 _WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 
 
-def documents(all_of_them: Sequence[Mapping[str, Any]]) -> str:
+def documents(documents_data: Sequence[Mapping[str, Any]]) -> str:
     """Several documents in one text."""
-    return "---\n".join(document(one) for one in all_of_them)
+    return "---\n".join(document(data) for data in documents_data)
 
 
 def document(data: Mapping[str, Any]) -> str:
-    """One document: tables, lists, texts, numbers and booleans; keys in the order that they have."""
+    """One document of dicts, lists, texts, numbers and booleans; keys keep their order."""
     return "\n".join(_lines(data)) + "\n"
 
 

@@ -1,1 +1,1 @@
-"""`@model`, its options, pipelines, and the resolution of what a server is given."""
+"""`@model`, its options, pipelines, and their definitions."""

@@ -1,4 +1,4 @@
-"""Models that say which models they call: checked before any of them is loaded."""
+"""Declared calls between models: checks and order, before any model is loaded."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["check", "names_of", "ordered"]
 
 
 def names_of(value: Any, where: str, *, processes: bool) -> tuple[str, ...] | None:
-    """The models that a handler says it calls; None if it does not say.
+    """The models that a handler declares to call; None if it declares nothing.
 
     Raises:
-        SignatureError: it is no list of names, or the handler runs where it can call none.
+        SignatureError: not a list of names, or the handler runs in a process, which cannot call models.
     """
     if value is None:
         return None
@@ -35,7 +35,7 @@ def names_of(value: Any, where: str, *, processes: bool) -> tuple[str, ...] | No
 
 
 def ordered(items: Sequence[T], name: Callable[[T], str], calls: Callable[[T], Sequence[str]]) -> list[T]:
-    """Each behind those that it calls, else as they are given.
+    """The items, each after those that it calls, otherwise in the given order.
 
     Raises:
         SignatureError: they call each other in a circle.
@@ -52,14 +52,14 @@ def ordered(items: Sequence[T], name: Callable[[T], str], calls: Callable[[T], S
 
 
 def check(definitions: Sequence[Definition], *, all_known: bool) -> list[Definition]:
-    """Checks the calls that models say they make, and puts each model behind those that it calls.
+    """Checks declared calls. Returns the models, each after those that it calls.
 
     Args:
         definitions: The models.
-        all_known: Whether there are no others, in repositories.
+        all_known: Whether there are no other models, in repositories.
 
     Raises:
-        SignatureError: they call each other in a circle, or one that is not there or cannot be called.
+        SignatureError: a circle of calls, or a call of a model that is missing or cannot be called.
     """
     calls: dict[str, list[str]] = {}
     for one in definitions:
@@ -78,9 +78,7 @@ def _check_callable(name: str, other: str, versions: Sequence[Definition], all_k
     if not versions and all_known:
         raise SignatureError(f"model {name!r} calls {other!r}, which is not served; give it to the server too")
     if versions and all(one.sequences is not None for one in versions):
-        raise SignatureError(
-            f"model {name!r} calls {other!r}, which keeps sequences: a client can call it, and no other model"
-        )
+        raise SignatureError(f"model {name!r} calls {other!r}, which has sequences: only clients can call it")
 
 
 def _refuse_circles(calls: Mapping[str, Sequence[str]]) -> None:

@@ -1,4 +1,4 @@
-"""Whether a model's batching goes with its inputs and outputs."""
+"""Checks of a model's batching against its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def check_batching(
     streams: bool = False,
     processes: bool = False,
 ) -> None:
-    """Checks that what a row costs, and rows of different lengths, go with the rest of a model.
+    """Checks the cost of rows, and rows of different lengths, against the rest of a model.
 
     Args:
         batching: Its batching.
         tensors: Its inputs, and its outputs.
-        where: The beginning of messages.
+        where: Prefix of messages.
         streams: Whether it streams.
         processes: Whether its instances are processes.
 
     Raises:
-        SignatureError: they do not.
+        SignatureError: they do not fit.
     """
     _check_cost(batching, tensors[0], where)
     _check_ragged(batching, tensors, where, streams=streams, processes=processes)

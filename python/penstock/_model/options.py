@@ -19,23 +19,23 @@ from penstock.errors import SignatureError
 T = TypeVar("T")
 
 DEFAULT_MAX_QUEUE = 1024
-"""Enough that a burst of a thousand callers is answered; a longer queue is mostly answered too late."""
+"""Suffices for a burst of a thousand clients. Responses from a longer queue would mostly be too late."""
 
 DEFAULT_CONCURRENCY = 64
-"""Of async handlers without batching. With batching it is 1, so that rows join as they do for a plain handler."""
+"""Default for async handlers without batching. With batching it is 1, so that rows join as for a plain handler."""
 # Clients percent-encode all but '/', and ':' marks a verb in a path; a name is never joined to a file's path.
 _NAME = re.compile(r"(?=\w)[^/:\x00-\x1f\x7f]{1,128}(?<!\s)")
 _METRIC = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 MOST_BUCKETS = 100
-"""Of one histogram."""
+"""Limit of buckets of one histogram."""
 _NAME_RULE = "1 to 128 characters without '/', ':' and control characters, beginning with a letter or digit"
 
 
 def name_of(target: object) -> str:
-    """The name that a model has where none is given.
+    """The default name of a model.
 
     Raises:
-        SignatureError: the target has none.
+        SignatureError: the target has no name.
     """
     name = getattr(target, "__name__", "")
     if not name or name == "<lambda>":
@@ -44,10 +44,10 @@ def name_of(target: object) -> str:
 
 
 def checked_name(kind: str, value: object, where: str = "model") -> str:
-    """A name or version that a model can have on the wire.
+    """Checks a name or version for the wire. Returns it.
 
     Raises:
-        SignatureError: it cannot.
+        SignatureError: not a valid name.
     """
     if not isinstance(value, str) or not _NAME.fullmatch(value):
         raise SignatureError(f"{where}: {kind} {value!r} must be {_NAME_RULE}")
@@ -55,10 +55,10 @@ def checked_name(kind: str, value: object, where: str = "model") -> str:
 
 
 def wire_name(given: object, target: object, *, routes: bool) -> str:
-    """The name of a model on the wire. One with routes of its own may begin with ':', and is then in no list.
+    """The name of a model on the wire. With routes, it may begin with ':'; the model is then not listed.
 
     Raises:
-        SignatureError: it cannot be one.
+        SignatureError: not a valid name.
     """
     name = given or name_of(target)
     if routes and isinstance(name, str) and name.startswith(":"):
@@ -67,15 +67,15 @@ def wire_name(given: object, target: object, *, routes: bool) -> str:
 
 
 def belongs_to_model(name: str) -> bool:
-    """Whether a model comes and goes with the one that it belongs to, as explainers do."""
+    """Whether a model is loaded and unloaded with another one, as explainers are."""
     return ":" in name[1:]
 
 
 def checked_count(value: object, what: str) -> int:
-    """A number of things.
+    """Checks a number. Returns it.
 
     Raises:
-        SignatureError: it is not an integer of 1 or more.
+        SignatureError: not an integer of 1 or more.
     """
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise SignatureError(f"{what} must be an integer of 1 or more, not {value!r}")
@@ -83,10 +83,10 @@ def checked_count(value: object, what: str) -> int:
 
 
 def checked_option(value: object, kind: type[T], what: str) -> T | None:
-    """An option that is of that kind, or left out.
+    """Checks the type of an optional option. Returns it.
 
     Raises:
-        SignatureError: it is something else.
+        SignatureError: neither None nor of that type.
     """
     if value is None or isinstance(value, kind):
         return value
@@ -94,7 +94,7 @@ def checked_option(value: object, kind: type[T], what: str) -> T | None:
 
 
 def check_sequences(sequences: Sequences | None, queueing: Queueing | None, *, context: bool, where: str) -> None:
-    """Checks that a model can keep sequences as it is declared; `context` is whether its handler takes one.
+    """Checks that a model can have sequences. `context` is whether its handler takes a context.
 
     Raises:
         SignatureError: it cannot.
@@ -113,7 +113,7 @@ def buckets_of(given: object, where: str) -> tuple[tuple[str, list[float]], ...]
     """The bounds of the buckets of histograms, by name.
 
     Raises:
-        SignatureError: they are no ascending numbers of 0 or more.
+        SignatureError: not ascending numbers of 0 or more.
     """
     if given is None:
         return ()
@@ -134,7 +134,7 @@ def _bounds(name: object, bounds: Any, where: str) -> list[float]:
         numbers = [float(bound) for bound in bounds]
     except (TypeError, ValueError):
         raise SignatureError(f"{where}: buckets of {name!r} must be {rule}, not {bounds!r}") from None
-    # What is above the last bound is counted too.
+    # Values above the last bound are always counted.
     if numbers and numbers[-1] == math.inf:
         numbers.pop()
     ascending = all(first < second for first, second in itertools.pairwise(numbers))
@@ -144,7 +144,7 @@ def _bounds(name: object, bounds: Any, where: str) -> list[float]:
 
 
 def check_cache(cache: Cache | None, *, streams: bool, sequences: bool, where: str) -> None:
-    """Checks that a model's answers can be kept as it is declared.
+    """Checks that a model's responses can be cached.
 
     Raises:
         SignatureError: they cannot.
@@ -156,10 +156,10 @@ def check_cache(cache: Cache | None, *, streams: bool, sequences: bool, where: s
 
 
 def description_of(given: object, target: Any, method: str, where: str) -> str:
-    """What the author says of a model, or else what its docstring does.
+    """The description of a model; default: its docstring.
 
     Raises:
-        SignatureError: it is no text.
+        SignatureError: not text.
     """
     from penstock._handler.type_hints import own_doc, plain_function
 
@@ -167,42 +167,42 @@ def description_of(given: object, target: Any, method: str, where: str) -> str:
         if not isinstance(given, str):
             raise SignatureError(f"{where}: description must be text, not {given!r}")
         return inspect.cleandoc(given)
-    # Of the class itself: a base's docstring is of something more general.
+    # Not inherited: the docstring of a base class describes something more general.
     return (own_doc(target) or own_doc(getattr(target, method))) if method else own_doc(plain_function(target))
 
 
-def streams_of(asked: bool | None, handler: Callable[..., Any], where: str) -> bool:
-    """Whether a handler gives any number of answers.
+def streams_of(declared: bool | None, handler: Callable[..., Any], where: str) -> bool:
+    """Whether a handler streams.
 
     Raises:
-        SignatureError: it does, and says that it does not.
+        SignatureError: a generator with `streams=False`.
     """
     from penstock._handler.type_hints import is_generator
 
-    is_one = is_generator(handler)
-    if is_one and asked is False:
+    generates = is_generator(handler)
+    if generates and declared is False:
         raise SignatureError(f"{where}: the handler is a generator, so it streams; leave streams=False out")
-    return is_one or bool(asked)
+    return generates or bool(declared)
 
 
-def concurrency_of(asked: object, handler: Callable[..., Any], *, batched: bool, where: str) -> int | None:
-    """How many calls run at once on an instance's event loop; None for a handler that is not async."""
+def concurrency_of(given: object, handler: Callable[..., Any], *, batched: bool, where: str) -> int | None:
+    """Calls that run at once on an instance's event loop; None for a handler that is not async."""
     from penstock._handler.type_hints import is_async
 
-    if asked is not None and (not isinstance(asked, int) or isinstance(asked, bool) or not 1 <= asked <= 65536):
-        raise SignatureError(f"{where}: max_concurrency must be an integer from 1 to 65536, not {asked!r}")
+    if given is not None and (not isinstance(given, int) or isinstance(given, bool) or not 1 <= given <= 65536):
+        raise SignatureError(f"{where}: max_concurrency must be an integer from 1 to 65536, not {given!r}")
     if is_async(handler):
-        return asked or (1 if batched else DEFAULT_CONCURRENCY)
-    if asked is not None:
+        return given or (1 if batched else DEFAULT_CONCURRENCY)
+    if given is not None:
         raise SignatureError(f"{where}: max_concurrency is for async handlers; a plain one runs once for each instance")
     return None
 
 
 def instances_of(instances: object, where: str) -> tuple[int, Processes | None]:
-    """How many instances there are; and how processes are kept, if they are processes.
+    """The number of instances, and the settings of processes, if they are processes.
 
     Raises:
-        SignatureError: it is no number of them.
+        SignatureError: not a number of instances.
     """
     if isinstance(instances, Processes):
         return instances.count, instances
@@ -219,7 +219,7 @@ def instances_of(instances: object, where: str) -> tuple[int, Processes | None]:
 def check_processes(
     processes: Processes | None, batching: Batching | None, max_concurrency: object, where: str
 ) -> None:
-    """Checks that batches can be joined for a process, and be computed in it, as they are declared.
+    """Checks that a model can have its instances in processes.
 
     Raises:
         SignatureError: they cannot.
@@ -233,10 +233,10 @@ def check_processes(
 
 
 def read_resources(given: object, where: str) -> Resources | None:
-    """What a model says that it needs.
+    """The resources of a model.
 
     Raises:
-        SignatureError: it is neither a `Resources` nor numbers by name.
+        SignatureError: neither a `Resources` nor numbers by name.
     """
     if given is None or isinstance(given, Resources):
         return given
@@ -249,21 +249,21 @@ def read_resources(given: object, where: str) -> Resources | None:
 
 
 def method_of(target: object, where: str) -> str:
-    """The name of a class's handler; empty if the target is called itself.
+    """The name of the handler method of a class; empty for a function or object.
 
     Raises:
-        SignatureError: there is none, or the class cannot be built without arguments.
+        SignatureError: there is no such method, or the class needs arguments.
     """
     if not isinstance(target, type):
         if not callable(target):
             raise SignatureError(f"{where}: {type(target).__name__} cannot be called")
         return ""
-    # In the class's own namespaces: every class can be called, through its metaclass.
-    found = [name for name in ("__call__", "predict") if any(name in vars(base) for base in target.__mro__)]
-    if not found:
+    # In the namespaces of the class: every class is callable, through its metaclass.
+    methods = [name for name in ("__call__", "predict") if any(name in vars(base) for base in target.__mro__)]
+    if not methods:
         raise SignatureError(f"{where}: class {target.__name__} has neither __call__ nor predict to handle requests")
     check_builds(target, where)
-    return found[0]
+    return methods[0]
 
 
 def check_builds(target: type, where: str) -> None:

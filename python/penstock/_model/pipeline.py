@@ -1,4 +1,4 @@
-"""`Pipeline`: models that are chained by named tensors, and served as one."""
+"""`Pipeline`: models chained by named tensors, and served as one model."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["Pipeline", "Step"]
 
 
 class Step:
-    """One model of a pipeline, and which tensors it takes and gives.
+    """One model of a pipeline, with its input and output tensors.
 
     Args:
         model: The model, or its name.
-        inputs: For each input of the model, the pipeline's name of the tensor that it takes. Without it, all
-            inputs have their own names. Optional inputs may be left out.
-        outputs: For each output of the model, the pipeline's name of it. Without it, all have their own names. Those
-            that are left out are not kept.
-        version: The version of the model; else the one that the server chooses for a client.
+        inputs: The pipeline's tensor for each input of the model; default: tensors of the same names. Optional inputs
+            may be left out.
+        outputs: The pipeline's tensor for each output of the model; default: tensors of the same names. Outputs that
+            are left out are dropped.
+        version: Version of the model; default: the one that the server chooses for a client.
     """
 
     def __init__(
@@ -48,21 +48,20 @@ class Step:
 
 
 class Pipeline:
-    """Models that are chained by named tensors, and served as one.
+    """Models chained by named tensors, and served as one model.
 
-    A step begins when the tensors that it takes are there; steps that do not need each other run at once. Each step
-    goes through its model's own queue and batches, so that the stages of different requests overlap. The models
-    are served too, and given to the same server.
+    A step begins when its input tensors exist; independent steps run concurrently. Each step goes through its model's
+    queue and batches, so that steps of different requests overlap. The models must be served by the same server.
 
     Args:
         name: The name on the wire.
         steps: In any order.
-        inputs: The names of the tensors that a request brings.
-        outputs: The names of those that the answer has.
+        inputs: Names of the tensors in a request.
+        outputs: Names of the tensors in the response.
         version: The version on the wire.
-        description: What it does, for its callers.
-        max_concurrency: How many requests are under way at once.
-        max_queue: The most requests that wait beside these.
+        description: Description in the API documentation.
+        max_concurrency: Limit of concurrent requests.
+        max_queue: Limit of requests that wait in addition.
 
     Raises:
         SignatureError: at the start: steps that wait for one another, or tensors that do not fit; with their names.
@@ -102,7 +101,7 @@ class Pipeline:
         self.max_queue = checked_count(max_queue, f"{where}: max_queue")
 
     def definition(self, known: Iterable[Definition]) -> Definition:
-        """What the server loads, where it has these models.
+        """The definition of the pipeline, for a server with these models.
 
         Raises:
             SignatureError: the steps do not fit together.

@@ -1,4 +1,4 @@
-"""The steps of a pipeline, bound to the models that it is served with, and how they are run."""
+"""Execution plan of a pipeline: steps bound to their models, checked and ordered."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Plan"]
 
-_Seen = dict[str, "tuple[str, Tensor]"]
-"""By the model's name of a tensor: the pipeline's name, and the tensor under that."""
+_StepTensors = dict[str, "tuple[str, Tensor]"]
+"""Tensors by the model's name: the name in the pipeline, and the tensor under that name."""
 
 
 class Plan:
@@ -31,15 +31,15 @@ class Plan:
     """
 
     inputs: tuple[Tensor, ...]
-    """What a request brings, with the batch axis as the steps see it."""
+    """Tensors of a request, with the batch axis of the steps."""
     outputs: tuple[Tensor, ...]
-    """What the answer has, as the steps give it."""
+    """Tensors of the response."""
 
     def __init__(self, pipeline: Pipeline, known: Iterable[Definition]) -> None:
         self._where = f"pipeline {pipeline.name!r}"
         self._given = set(pipeline.inputs)
         known = list(known)
-        steps = [_Bound(step, self._found(step, known), self._where) for step in pipeline.steps]
+        steps = [_BoundStep(step, self._found(step, known), self._where) for step in pipeline.steps]
         self._makers = self._makers_of(steps)
         for step in steps:
             for name, tensor in step.inputs.values():
@@ -52,7 +52,7 @@ class Plan:
         self._is_chain = all(before in step.after for before, step in zip(self._steps, self._steps[1:], strict=False))
 
     async def run(self, *given: Any) -> tuple[TensorHandle, ...]:
-        """Answers one request."""
+        """Computes one request."""
         *tensors, ctx = given
         run = _Run(ctx.models, dict(zip((one.name for one in self.inputs), tensors, strict=True)), Counter(self._uses))
         if self._is_chain:
@@ -63,13 +63,13 @@ class Plan:
         return tuple(run.take(one.name) for one in self.outputs)
 
     async def _run_at_once(self, run: _Run) -> None:
-        tasks: dict[_Bound, asyncio.Task[None]] = {}
+        tasks: dict[_BoundStep, asyncio.Task[None]] = {}
 
-        async def after_others(step: _Bound) -> None:
+        async def after_others(step: _BoundStep) -> None:
             others = [tasks[before] for before in step.after]
             if others:
                 await asyncio.wait(others)
-            # Of one that failed, whoever waits for all of them is told.
+            # The failure of another step is raised by `gather`.
             if not any(task.cancelled() or task.exception() for task in others):
                 await run.step(step)
 
@@ -90,17 +90,17 @@ class Plan:
             raise SignatureError(
                 f"{self._where}: there is no model {step.model!r}; give it to the server beside the pipeline"
             )
-        # The newest, as callers get it that name none.
+        # The newest version, which the server chooses for clients too.
         found = next((one for one in reversed(versions) if step.version in (None, one.version)), None)
         if found is None:
             raise SignatureError(f"{self._where}: there is no version {step.version!r} of model {step.model!r}")
         if found.streams or found.sequences is not None:
-            what = "streams its answers" if found.streams else "keeps sequences"
-            raise SignatureError(f"{self._where}: model {step.model!r} {what}, so it can be no step")
+            what = "streams its answers" if found.streams else "has sequences"
+            raise SignatureError(f"{self._where}: model {step.model!r} {what}, so it cannot be a step")
         return found
 
-    def _makers_of(self, steps: Iterable[_Bound]) -> dict[str, tuple[_Bound, Tensor]]:
-        makers: dict[str, tuple[_Bound, Tensor]] = {}
+    def _makers_of(self, steps: Iterable[_BoundStep]) -> dict[str, tuple[_BoundStep, Tensor]]:
+        makers: dict[str, tuple[_BoundStep, Tensor]] = {}
         for step in steps:
             for name, tensor in step.outputs.values():
                 if name in self._given or name in makers:
@@ -110,7 +110,7 @@ class Plan:
                 makers[name] = step, tensor
         return makers
 
-    def _connect(self, step: _Bound, name: str, tensor: Tensor) -> None:
+    def _connect(self, step: _BoundStep, name: str, tensor: Tensor) -> None:
         if name in self._given:
             return
         if name not in self._makers:
@@ -125,8 +125,8 @@ class Plan:
             )
         step.after.add(maker)
 
-    def _in_order(self, steps: list[_Bound]) -> list[_Bound]:
-        ordered: list[_Bound] = []
+    def _in_order(self, steps: list[_BoundStep]) -> list[_BoundStep]:
+        ordered: list[_BoundStep] = []
         left = list(steps)
         while left:
             ready = [step for step in left if not step.after & set(left)]
@@ -138,7 +138,7 @@ class Plan:
         return ordered
 
     def _taken(self, name: str) -> Tensor:
-        """An input of the pipeline: what all steps that take it can take."""
+        """An input of the pipeline: the tensor that all its steps accept."""
         takers = [seen for step in self._steps for named, seen in step.inputs.values() if named == name]
         if not takers:
             raise SignatureError(f"{self._where}: no step takes the input {name!r}")
@@ -158,8 +158,8 @@ class Plan:
         return self._makers[name][1]
 
 
-class _Bound:
-    """A step, and the tensors of its model as the pipeline sees them: named anew, and with the batch axis."""
+class _BoundStep:
+    """A step with its model's tensors under the pipeline's names, including the batch axis."""
 
     def __init__(self, step: Step, found: Definition, where: str) -> None:
         self.model, self.version = step.model, step.version
@@ -176,25 +176,25 @@ class _Bound:
         for name, tensor in takes.items():
             if name not in names_in and not tensor.optional:
                 raise SignatureError(f"{where}: step {step.model!r} is not given its input {name!r}")
-        self.inputs: _Seen = {
+        self.inputs: _StepTensors = {
             name: (tensor, _as_seen(takes[name], tensor, batched)) for name, tensor in names_in.items()
         }
-        self.outputs: _Seen = {
+        self.outputs: _StepTensors = {
             name: (tensor, _as_seen(gives[name], tensor, batched)) for name, tensor in names_out.items()
         }
-        self.after: set[_Bound] = set()
+        self.after: set[_BoundStep] = set()
 
 
 class _Run:
-    """One request on its way through the steps."""
+    """Execution of one request."""
 
     __slots__ = ("_models", "_tensors", "_uses")
 
     def __init__(self, models: Peers, tensors: dict[str, TensorHandle | None], uses: Counter[str]) -> None:
         self._models, self._tensors, self._uses = models, tensors, uses
 
-    async def step(self, step: _Bound) -> None:
-        """Has a step's model answer."""
+    async def step(self, step: _BoundStep) -> None:
+        """Calls the model of a step."""
         which = step.model if step.version is None else (step.model, step.version)
         named = {name: self.take(tensor) for name, (tensor, _) in step.inputs.items()}
         outputs = await self._models[which]._outputs([], named, as_handles=True)
@@ -203,7 +203,7 @@ class _Run:
                 self._tensors[tensor] = outputs[name]
 
     def take(self, name: str) -> Any:
-        """A tensor, for one of those that take it; the last one gets it as it is."""
+        """A tensor for one of its consumers. The last one gets the tensor itself, others share it."""
         self._uses[name] -= 1
         tensor = self._tensors[name]
         if tensor is None or not self._uses[name]:
@@ -218,7 +218,7 @@ def _check_known(names: Iterable[str], known: Mapping[str, Tensor], problem: str
 
 
 def _as_seen(tensor: Tensor, name: str, batched: bool) -> Tensor:
-    # By the wire's type: tensors between models are of the type that any caller would get.
+    # By the datatype on the wire, as for clients.
     seen = Tensor(name, str if tensor.text else tensor.datatype, tensor.wire_shape(batched=batched))
     return seen._with(optional=tensor.optional, document=tensor.document)
 

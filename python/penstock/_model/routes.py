@@ -20,17 +20,17 @@ _NEEDS_TENSORS = {
     "cache": "which requests are equal is known of declared inputs only",
     "warmup": "there are no declared inputs to make samples for; warm up where the handler is built",
 }
-"""The options that say something of declared tensors, and why they do not go with requests as they are."""
+"""Options that need declared tensors, and the reasons why they do not work with raw requests."""
 
 _JOINS: dict[str, object] = {"sizes": (), "cost": None, "window": None, "retry_on_oom": False}
-"""What a batching says of joined rows, and how it is left out."""
+"""Batching options for joined rows, and their defaults."""
 
 
 def read_routes(options: ModelOptions, batching: Batching | None, where: str, *, is_open: bool) -> tuple[str, ...]:
-    """The paths of a model's own, as they are declared, once its options are found to go with how it takes requests.
+    """The declared routes of a model. Checks its options against the kind of its handler.
 
     Raises:
-        SignatureError: they do not.
+        SignatureError: an option does not fit the handler.
     """
     routes = options.get("routes")
     if is_open:
@@ -51,10 +51,10 @@ def read_routes(options: ModelOptions, batching: Batching | None, where: str, *,
 
 
 def read_fallback(options: ModelOptions, routes: tuple[str, ...], where: str, *, streams: bool) -> Fallback | None:
-    """What answers where this model does not.
+    """The fallback of a model.
 
     Raises:
-        SignatureError: it cannot be had for such a model.
+        SignatureError: the model cannot have a fallback.
     """
     fallback = checked_option(options.get("fallback"), Fallback, f"{where}: fallback")
     if fallback is None:
@@ -62,7 +62,7 @@ def read_fallback(options: ModelOptions, routes: tuple[str, ...], where: str, *,
     if not routes or streams:
         why = "is for a model with routes=" if not routes else "does not go with an answer in pieces"
         raise SignatureError(f"{where}: fallback= {why}")
-    # As a name of a model with routes may begin.
+    # The name of a model with routes may begin with a colon.
     checked_name("the fallback's name", str(fallback.model).removeprefix(":"), where)
     return fallback
 

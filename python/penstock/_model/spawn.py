@@ -1,4 +1,4 @@
-"""How the processes of a model are started: the command, the environment, and what they are told to load."""
+"""Start of a model's processes: command, environment and payload."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = ["spawning"]
 
 _PROGRAM = "import sys; sys.path[:] = sys.argv[2:]; from penstock._worker.main import main; main()"
 
-# Another interpreter has its own packages: of the server's, it gets Penstock alone.
+# Another interpreter has its own packages; only Penstock comes from the server.
 _ELSEWHERE = (
     "import sys, importlib.util as util; "
     "spec = util.spec_from_file_location('penstock', sys.argv[2] + '/__init__.py', "
@@ -36,10 +36,10 @@ _ELSEWHERE = (
 
 
 def spawning(processes: Processes, definition: Definition, model: Model[..., Any], payload: bytes | None) -> Spawning:
-    """How the processes of a model are started. Without a payload, it is found out what they are to load.
+    """The processes to start for a model. Without a payload, it is determined from the model.
 
     Raises:
-        SignatureError: its code cannot be brought into another process; the message says why.
+        SignatureError: another process can neither import the model nor receive its code.
     """
     if not sys.executable:
         raise SignatureError(f"model {definition.name!r}: this interpreter does not know its own program")
@@ -67,26 +67,26 @@ def _payload(processes: Processes, definition: Definition, model: Model[..., Any
     if processes.factory is not None:
         function, arguments = processes.factory
         return payload_kind.MADE + json.dumps({"function": function, "arguments": json.loads(arguments)}).encode()
-    if (place := _place(model)) is not None:
-        path, name = place
+    if (reference := _reference(model)) is not None:
+        path, name = reference
         return payload_kind.BY_NAME + json.dumps({"path": path, "name": name}).encode()
     return payload_kind.BY_VALUE + pickling.dump(replace(definition, processes=None, explainer=None))
 
 
-def _place(model: Model[..., Any]) -> tuple[str, str] | None:
-    """Where another process finds the model: a module or file, and a name in it. None where it cannot."""
+def _reference(model: Model[..., Any]) -> tuple[str, str] | None:
+    """A module or file that another process can import, and the model's name in it. None if there is none."""
     target: Any = model.__wrapped__
     module = sys.modules.get(getattr(target, "__module__", None) or "")
     name = getattr(target, "__qualname__", "")
-    # What has no options of its own is made anew of what was decorated.
+    # A model without options can be rebuilt from its target.
     wanted = (model, target) if not model._options else (model,)
     for home in (module, *_homes(model)):
         if home is None or (path := _path_of(home)) is None:
             continue
         names = [name, *(known for known, value in vars(home).items() if value is model)]
-        for one in names:
-            if any(_found(home, one) is value for value in wanted):
-                return path, one
+        for candidate in names:
+            if any(_lookup(home, candidate) is value for value in wanted):
+                return path, candidate
     return None
 
 
@@ -103,13 +103,13 @@ def _path_of(module: ModuleType) -> str | None:
     if (file := getattr(module, "__penstock_file__", None)) is not None:
         return str(file)
     spec = getattr(module, "__spec__", None)
-    if module.__name__ == "__main__" or spec is None or not _is_found_anew(module.__name__):
+    if module.__name__ == "__main__" or spec is None or not _is_importable(module.__name__):
         return None
     return module.__name__
 
 
-def _is_found_anew(name: str) -> bool:
-    """Whether the import system would find a module that it has already loaded."""
+def _is_importable(name: str) -> bool:
+    """Whether the import system can find a loaded module again."""
     from importlib.machinery import PathFinder
 
     path = None
@@ -121,11 +121,11 @@ def _is_found_anew(name: str) -> bool:
     return True
 
 
-def _found(home: ModuleType, name: str) -> Any:
-    found: Any = home
+def _lookup(home: ModuleType, name: str) -> Any:
+    value: Any = home
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        value = getattr(value, part, None)
+    return value
 
 
 def _is_text(one: object) -> bool:
