@@ -45,7 +45,7 @@ struct Declared {
 
 /// Settings with which a thread builds and calls a handler.
 #[derive(Debug)]
-pub(crate) struct Handling {
+pub(crate) struct HandlerSpec {
     /// The whole definition, if the model has a warmup.
     pub(crate) warmup: Option<Py<PyAny>>,
     /// Builds one handler.
@@ -68,7 +68,7 @@ pub(crate) struct Handling {
 ///
 /// # Errors
 /// `SignatureError` that names the model and the problem.
-pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handling>)> {
+pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<HandlerSpec>)> {
     let (py, name): (_, String) = (object.py(), attribute(object, "name")?);
     let is_opaque = attribute(object, "opaque")?;
     let documents = |inputs_or_outputs| attribute(object, inputs_or_outputs);
@@ -112,7 +112,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         lenient
         ; ..several
     });
-    let handling = Handling {
+    let handler_spec = HandlerSpec {
         warmup: optional(object, "warmup", |_| Ok(object.clone().unbind()))?,
         factory: attribute(object, "factory")?,
         inputs: input_forms,
@@ -123,7 +123,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handli
         wants_context,
         copied_at_once: false,
     };
-    Ok((spec, Arc::new(handling)))
+    Ok((spec, Arc::new(handler_spec)))
 }
 
 fn tensors(

@@ -110,7 +110,7 @@ impl AsRef<[u8]> for Lent {
 }
 
 /// The memory of a C-contiguous, writable array that its owner has donated: it may be written to.
-pub(crate) fn given_away(array: &Bound<'_, PyUntypedArray>) -> Buffer {
+pub(crate) fn donate(array: &Bound<'_, PyUntypedArray>) -> Buffer {
     Buffer::Lent(Arc::new(lend(array)))
 }
 

@@ -3,10 +3,10 @@
 use super::shared::Shared;
 use crate::{
     attach::detached,
-    definition::Handling,
+    definition::HandlerSpec,
     forks,
     handler::{
-        batch_output::{self, Parted},
+        batch_output::{self, HandlerResult},
         context::Context,
         stream,
         thread_context::Current,
@@ -28,16 +28,16 @@ pub(crate) struct BatchCall {
     context: Option<Py<Context>>,
     current: Option<Arc<Current>>,
     trace: Option<TraceText>,
-    handling: Arc<Handling>,
+    handler_spec: Arc<HandlerSpec>,
     shared: Arc<Shared>,
-    under_way: Mutex<UnderWay>,
+    pending: Mutex<PendingResponse>,
     began: Instant,
     /// The time that it took to create the arguments.
     handed_in: Duration,
 }
 
 /// The responses that a call still has to send.
-enum UnderWay {
+enum PendingResponse {
     /// One response.
     Once(Job),
     /// A stream.
@@ -51,28 +51,28 @@ pub(super) struct Parts {
     pub(super) arguments: Py<PyTuple>,
     pub(super) context: Option<Py<Context>>,
     pub(super) current: Option<Arc<Current>>,
-    pub(super) handling: Arc<Handling>,
+    pub(super) handler_spec: Arc<HandlerSpec>,
     pub(super) shared: Arc<Shared>,
     pub(super) handed_in: Duration,
 }
 
 impl BatchCall {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { job, arguments, context, current, handling, shared, handed_in } = parts;
+        let Parts { job, arguments, context, current, handler_spec, shared, handed_in } = parts;
         let trace = job.trace().cloned();
-        let under_way = if job.spec().streams { UnderWay::Many(job.stream()) } else { UnderWay::Once(job) };
-        let under_way = Mutex::new(under_way);
-        Self { arguments, context, current, trace, handling, shared, under_way, began: Instant::now(), handed_in }
+        let pending = if job.spec().streams { PendingResponse::Many(job.stream()) } else { PendingResponse::Once(job) };
+        let pending = Mutex::new(pending);
+        Self { arguments, context, current, trace, handler_spec, shared, pending, began: Instant::now(), handed_in }
     }
 
-    fn lock(&self) -> MutexGuard<'_, UnderWay> {
-        let under_way = self.under_way.lock().unwrap_or_else(PoisonError::into_inner);
-        under_way.end_copy();
-        under_way
+    fn lock(&self) -> MutexGuard<'_, PendingResponse> {
+        let pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        pending.end_copy();
+        pending
     }
 
-    fn take(&self) -> UnderWay {
-        std::mem::replace(&mut *self.lock(), UnderWay::Ended)
+    fn take(&self) -> PendingResponse {
+        std::mem::replace(&mut *self.lock(), PendingResponse::Ended)
     }
 
     /// The handler's time is the elapsed time: the part of it that was spent waiting is unknown.
@@ -87,11 +87,11 @@ impl BatchCall {
     }
 
     /// Responds to every request with the handler's return value or exception.
-    fn answered_with(&self, py: Python<'_>, returned: PyResult<Bound<'_, PyAny>>) {
+    fn respond_with(&self, py: Python<'_>, returned: PyResult<Bound<'_, PyAny>>) {
         let ended = Instant::now();
-        let UnderWay::Once(job) = self.take() else { return };
-        let parted = batch_output::tensors(py, job.spec(), &self.handling, returned);
-        let result = parted.map(|Parted { outputs, failed, per_request }| BatchOutput {
+        let PendingResponse::Once(job) = self.take() else { return };
+        let parted = batch_output::tensors(py, job.spec(), &self.handler_spec, returned);
+        let result = parted.map(|HandlerResult { outputs, failed, per_request }| BatchOutput {
             outputs,
             failed,
             per_request,
@@ -101,16 +101,16 @@ impl BatchCall {
         detached(py, move || job.finish(result));
     }
 
-    fn ended_with(&self, py: Python<'_>, error: Error) {
+    fn end_with(&self, py: Python<'_>, error: Error) {
         match self.take() {
-            UnderWay::Once(job) => detached(py, move || job.finish(Err(error))),
-            UnderWay::Many(streaming) => detached(py, move || streaming.finish(Err(error))),
-            UnderWay::Ended => {}
+            PendingResponse::Once(job) => detached(py, move || job.finish(Err(error))),
+            PendingResponse::Many(streaming) => detached(py, move || streaming.finish(Err(error))),
+            PendingResponse::Ended => {}
         }
     }
 }
 
-impl UnderWay {
+impl PendingResponse {
     fn end_copy(&self) {
         match self {
             Self::Once(job) => forks::end_copy(&job.spec().name),
@@ -146,21 +146,21 @@ impl BatchCall {
     #[getter]
     fn has_clients(&self) -> bool {
         match &*self.lock() {
-            UnderWay::Once(job) => job.is_wanted(),
-            UnderWay::Many(streaming) => streaming.is_wanted(),
-            UnderWay::Ended => false,
+            PendingResponse::Once(job) => job.is_wanted(),
+            PendingResponse::Many(streaming) => streaming.is_wanted(),
+            PendingResponse::Ended => false,
         }
     }
 
     /// Returns whether a client has to read before the handler may continue.
     #[getter]
     fn is_full(&self) -> bool {
-        matches!(&*self.lock(), UnderWay::Many(streaming) if streaming.is_wanted() && streaming.is_full())
+        matches!(&*self.lock(), PendingResponse::Many(streaming) if streaming.is_wanted() && streaming.is_full())
     }
 
     /// Responds to every request with the handler's return value.
     fn respond(&self, returned: Bound<'_, PyAny>) {
-        self.answered_with(returned.py(), Ok(returned));
+        self.respond_with(returned.py(), Ok(returned));
     }
 
     /// Sends one more chunk. Returns whether the next one may follow at once. If not, a client has to read first, or
@@ -168,26 +168,28 @@ impl BatchCall {
     fn send(&self, chunk: Bound<'_, PyAny>) -> bool {
         let py = chunk.py();
         let sent = match &mut *self.lock() {
-            UnderWay::Many(streaming) => stream::send(streaming, &self.handling, self.context.as_ref(), chunk)
-                .map(|()| streaming.is_wanted() && !streaming.is_full()),
-            UnderWay::Once(_) | UnderWay::Ended => return false,
+            PendingResponse::Many(streaming) => {
+                stream::send(streaming, &self.handler_spec, self.context.as_ref(), chunk)
+                    .map(|()| streaming.is_wanted() && !streaming.is_full())
+            }
+            PendingResponse::Once(_) | PendingResponse::Ended => return false,
         };
         sent.unwrap_or_else(|error| {
-            self.ended_with(py, error);
+            self.end_with(py, error);
             false
         })
     }
 
     /// Ends the stream.
     fn end_stream(&self, py: Python<'_>) {
-        let UnderWay::Many(streaming) = self.take() else { return };
+        let PendingResponse::Many(streaming) = self.take() else { return };
         let times = self.times(Instant::now());
         detached(py, move || streaming.finish(Ok(times)));
     }
 
     /// Drops the clients that have not read for too long.
     fn drop_slow_clients(&self) {
-        if let UnderWay::Many(streaming) = &mut *self.lock() {
+        if let PendingResponse::Many(streaming) = &mut *self.lock() {
             streaming.drop_slow_clients();
         }
     }
@@ -196,23 +198,23 @@ impl BatchCall {
     fn fail(&self, raised: Bound<'_, PyAny>) {
         let (py, raised) = (raised.py(), PyErr::from_value(raised));
         let ended = match &mut *self.lock() {
-            UnderWay::Once(_) => None,
-            UnderWay::Many(streaming) => {
-                Some(stream::raised(streaming, &self.handling, self.context.as_ref(), py, raised.clone_ref(py)))
+            PendingResponse::Once(_) => None,
+            PendingResponse::Many(streaming) => {
+                Some(stream::raised(streaming, &self.handler_spec, self.context.as_ref(), py, raised.clone_ref(py)))
             }
-            UnderWay::Ended => return,
+            PendingResponse::Ended => return,
         };
         match ended {
-            None => self.answered_with(py, Err(raised)),
+            None => self.respond_with(py, Err(raised)),
             Some(Ok(())) => self.end_stream(py),
-            Some(Err(error)) => self.ended_with(py, error),
+            Some(Err(error)) => self.end_with(py, error),
         }
     }
 
     /// Ends a call whose clients have all disconnected.
     fn cancel(&self, py: Python<'_>) {
         let Some(spec) = self.lock().spec() else { return };
-        self.ended_with(py, Error::new(Kind::Cancelled, format!("model '{}': the call was cancelled", spec.name)));
+        self.end_with(py, Error::new(Kind::Cancelled, format!("model '{}': the call was cancelled", spec.name)));
     }
 }
 

@@ -24,17 +24,17 @@ pub(crate) fn spawn(model: Arc<str>, shared: Arc<Shared>) -> std::io::Result<thr
         let mut begun = 0;
         while let Some(now) = shared.wait_for_call(begun) {
             begun = now;
-            let (beats, start) = (shared.beats(), Instant::now());
-            let busy = shared.is_busy();
+            let (iterations, start) = (shared.iterations(), Instant::now());
+            let busy = shared.has_calls();
             if busy {
-                shared.bell.ring();
+                shared.wakeup.notify();
             }
             if !shared.pause(BLOCKED_AFTER) {
                 return;
             }
-            if busy && shared.beats() == beats {
-                attached(|py| report(py, &model, &shared, beats, start));
-                while shared.beats() == beats && shared.pause(LOOK) {}
+            if busy && shared.iterations() == iterations {
+                attached(|py| report(py, &model, &shared, iterations, start));
+                while shared.iterations() == iterations && shared.pause(LOOK) {}
             }
         }
     };
@@ -42,8 +42,8 @@ pub(crate) fn spawn(model: Arc<str>, shared: Arc<Shared>) -> std::io::Result<thr
 }
 
 /// Logs the current line of the loop's thread, unless the loop continued before this thread was attached.
-fn report(py: Python<'_>, model: &str, shared: &Shared, beats: u64, start: Instant) {
-    if shared.beats() != beats {
+fn report(py: Python<'_>, model: &str, shared: &Shared, iterations: u64, start: Instant) {
+    if shared.iterations() != iterations {
         return;
     }
     let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -2,13 +2,13 @@
 
 use super::{
     batch_call::{BatchCall, Parts},
-    shared::{Fed, Shared, Taken},
+    shared::{Events, Item, Shared},
 };
 use crate::{
     attach::detached,
-    definition::Handling,
+    definition::HandlerSpec,
     errors, forks,
-    handler::{arguments, load_result::Built, sequences::Sequences, thread_context::Current},
+    handler::{arguments, load_result::LoadResult, sequences::Sequences, thread_context::Current},
 };
 use penstock_core::{Inputs, Job, SLOW_READER_TIMEOUT, queue::Queue};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
@@ -21,10 +21,10 @@ use std::{
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct CallQueue {
     queue: Arc<Queue>,
-    handling: Arc<Handling>,
+    handler_spec: Arc<HandlerSpec>,
     shared: Arc<Shared>,
     sequences: Mutex<Option<Sequences>>,
-    built: Mutex<Option<mpsc::Sender<Built>>>,
+    built: Mutex<Option<mpsc::Sender<LoadResult>>>,
 }
 
 /// `_core.CallEvents`: the events since the last call of `take`.
@@ -41,15 +41,15 @@ pub(crate) struct CallEvents {
 impl CallQueue {
     pub(super) fn new(
         queue: Arc<Queue>,
-        handling: Arc<Handling>,
+        handler_spec: Arc<HandlerSpec>,
         shared: Arc<Shared>,
-        built: mpsc::Sender<Built>,
+        built: mpsc::Sender<LoadResult>,
     ) -> Self {
-        Self { queue, handling, shared, sequences: Mutex::new(None), built: Mutex::new(Some(built)) }
+        Self { queue, handler_spec, shared, sequences: Mutex::new(None), built: Mutex::new(Some(built)) }
     }
 
     /// Reports the result of loading, once.
-    fn report(&self, result: Built) {
+    fn report(&self, result: LoadResult) {
         forks::end_copy(&self.queue.spec().name);
         if let Some(built) = lock(&self.built).take() {
             let _ = built.send(result);
@@ -63,7 +63,7 @@ impl CallQueue {
         job.watch(&self.shared.waker());
         let current = Current::of(&job);
         let arguments = match &mut *lock(&self.sequences) {
-            Some(sequences) => arguments::arguments(py, &self.handling, sequences, &mut job, inputs),
+            Some(sequences) => arguments::arguments(py, &self.handler_spec, sequences, &mut job, inputs),
             None => Err(PyRuntimeError::new_err("the handler is not built")),
         };
         let (arguments, context) = match arguments {
@@ -82,7 +82,7 @@ impl CallQueue {
                 arguments: arguments.unbind(),
                 context: context.map(Bound::unbind),
                 current,
-                handling: Arc::clone(&self.handling),
+                handler_spec: Arc::clone(&self.handler_spec),
                 shared: Arc::clone(&self.shared),
                 handed_in: start.elapsed(),
             }),
@@ -95,7 +95,7 @@ impl CallQueue {
 impl CallQueue {
     /// The descriptor that the loop watches: readable when [`CallQueue::take`] has events.
     fn fileno(&self) -> i32 {
-        self.shared.bell.fileno()
+        self.shared.wakeup.fileno()
     }
 
     /// Returns whether the handler responds in chunks.
@@ -112,7 +112,7 @@ impl CallQueue {
 
     /// Sets the loop's thread, by its `threading.get_ident()`.
     fn set_thread(&self, thread: u64) {
-        self.shared.runs_on(thread);
+        self.shared.set_thread(thread);
     }
 
     /// Reports that the handler is built. `close_sequence` is called with each sequence that ends.
@@ -130,12 +130,12 @@ impl CallQueue {
     fn take(&self, py: Python<'_>) -> PyResult<CallEvents> {
         // A forked copy must end before it takes a wake-up of the original process.
         forks::end_copy(&self.queue.spec().name);
-        let Taken { fed, clients_changed, closed } = self.shared.take();
-        let mut calls = Vec::with_capacity(fed.len());
-        for one in fed {
+        let Events { items, clients_changed, closed } = self.shared.take();
+        let mut calls = Vec::with_capacity(items.len());
+        for one in items {
             match one {
-                Fed::Batch(job, inputs) => calls.extend(self.call(py, job, inputs)?),
-                Fed::Over(ids) => {
+                Item::Batch(job, inputs) => calls.extend(self.call(py, job, inputs)?),
+                Item::Over(ids) => {
                     let mut sequences = lock(&self.sequences);
                     let spec = self.queue.spec();
                     ids.iter().for_each(|id| {

@@ -1,6 +1,6 @@
 //! Feeder of an event loop: a thread that pulls batches and never holds the interpreter.
 
-use super::shared::{Fed, Shared};
+use super::shared::{Item, Shared};
 use penstock_core::{Work, queue::Queue};
 use std::{sync::Arc, thread};
 
@@ -13,14 +13,14 @@ pub(crate) fn spawn(
 ) -> std::io::Result<thread::JoinHandle<()>> {
     let feed = move || {
         let waker = shared.waker();
-        while shared.wait_for_place(most) {
+        while shared.wait_for_capacity(most) {
             match queue.next(index) {
                 None => break,
-                Some(Work::Over(ids)) => shared.feed(Fed::Over(ids)),
+                Some(Work::Over(ids)) => shared.push(Item::Over(ids)),
                 Some(Work::Batch(mut job)) => {
                     let inputs = job.gather();
                     job.watch(&waker);
-                    shared.feed(Fed::Batch(job, inputs));
+                    shared.push(Item::Batch(job, inputs));
                 }
             }
         }

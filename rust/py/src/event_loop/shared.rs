@@ -1,6 +1,6 @@
 //! State shared by the threads of an async instance.
 
-use crate::wakeup::Bell;
+use crate::wakeup::LoopWakeup;
 use penstock_core::{Inputs, Job, SequenceId};
 use std::{
     collections::VecDeque,
@@ -15,7 +15,7 @@ use std::{
 /// An item of the feeder for the loop.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every one is a batch")]
-pub(crate) enum Fed {
+pub(crate) enum Item {
     /// A batch and its joined inputs.
     Batch(Job, Inputs),
     /// Sequences that have ended.
@@ -24,9 +24,9 @@ pub(crate) enum Fed {
 
 /// The events for the loop.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Events {
     /// The items, in order.
-    pub(crate) fed: VecDeque<Fed>,
+    pub(crate) items: VecDeque<Item>,
     /// Set if a client disconnected, or read from a full stream.
     pub(crate) clients_changed: bool,
     /// Set if no further items will come.
@@ -36,44 +36,44 @@ pub(crate) struct Taken {
 /// The meeting point of the feeder, the loop and the detector.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) bell: Bell,
+    pub(crate) wakeup: LoopWakeup,
     /// Set if a client disconnected, or read from a full stream, since the last iteration.
     clients_changed: AtomicBool,
     state: Mutex<State>,
     /// Notified when a call has ended, and at the end.
     ended: Condvar,
     /// Notified when a call begins while the detector sleeps, and at the end.
-    watch: Condvar,
+    detector: Condvar,
     /// The number of iterations of the loop.
-    beats: AtomicU64,
+    iterations: AtomicU64,
     /// The loop's thread id in Python.
     thread: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    fed: VecDeque<Fed>,
+    items: VecDeque<Item>,
     /// The calls that have not ended.
     running: usize,
     /// The calls so far.
     begun: u64,
     /// Set while the detector sleeps until a call begins.
-    unwatched: bool,
+    detector_sleeps: bool,
     /// Set once the feeder has ended.
     closed: bool,
     /// Set once the loop has ended.
-    gone: bool,
+    has_ended: bool,
 }
 
 impl Shared {
     pub(crate) fn new() -> std::io::Result<Self> {
         Ok(Self {
-            bell: Bell::new()?,
+            wakeup: LoopWakeup::new()?,
             clients_changed: AtomicBool::new(false),
             state: Mutex::default(),
             ended: Condvar::new(),
-            watch: Condvar::new(),
-            beats: AtomicU64::new(0),
+            detector: Condvar::new(),
+            iterations: AtomicU64::new(0),
             thread: AtomicU64::new(0),
         })
     }
@@ -84,44 +84,44 @@ impl Shared {
     }
 
     /// Waits until fewer than `most` calls run. Returns false when the loop has ended.
-    pub(crate) fn wait_for_place(&self, most: usize) -> bool {
+    pub(crate) fn wait_for_capacity(&self, most: usize) -> bool {
         let state = self.lock();
-        let full = |state: &mut State| state.running >= most && !state.gone;
+        let full = |state: &mut State| state.running >= most && !state.has_ended;
         let state = self.ended.wait_while(state, full).unwrap_or_else(PoisonError::into_inner);
-        !state.gone
+        !state.has_ended
     }
 
     /// Adds an item for the loop. Drops it if the loop has ended.
-    pub(crate) fn feed(&self, fed: Fed) {
+    pub(crate) fn push(&self, items: Item) {
         let mut state = self.lock();
-        if state.gone {
+        if state.has_ended {
             return;
         }
-        let is_batch = matches!(fed, Fed::Batch(..));
+        let is_batch = matches!(items, Item::Batch(..));
         state.running += usize::from(is_batch);
         state.begun += u64::from(is_batch);
-        state.fed.push_back(fed);
-        let wakes = is_batch && std::mem::take(&mut state.unwatched);
+        state.items.push_back(items);
+        let wakes = is_batch && std::mem::take(&mut state.detector_sleeps);
         drop(state);
         if wakes {
-            self.watch.notify_all();
+            self.detector.notify_all();
         }
-        self.bell.ring();
+        self.wakeup.notify();
     }
 
     /// Marks the end of the feeder.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
-        self.bell.ring();
+        self.wakeup.notify();
     }
 
     /// Takes the events since the last call.
-    pub(crate) fn take(&self) -> Taken {
-        self.beats.fetch_add(1, Ordering::Relaxed);
-        self.bell.heard();
+    pub(crate) fn take(&self) -> Events {
+        self.iterations.fetch_add(1, Ordering::Relaxed);
+        self.wakeup.clear();
         let clients_changed = self.clients_changed.swap(false, Ordering::AcqRel);
         let mut state = self.lock();
-        Taken { fed: std::mem::take(&mut state.fed), clients_changed, closed: state.closed }
+        Events { items: std::mem::take(&mut state.items), clients_changed, closed: state.closed }
     }
 
     /// Counts a call that has ended.
@@ -133,13 +133,13 @@ impl Shared {
     }
 
     /// Marks the end of the loop, and drops the remaining items.
-    pub(crate) fn leave(&self) {
+    pub(crate) fn mark_ended(&self) {
         let mut state = self.lock();
-        state.gone = true;
-        let left = std::mem::take(&mut state.fed);
+        state.has_ended = true;
+        let left = std::mem::take(&mut state.items);
         drop(state);
         self.ended.notify_all();
-        self.watch.notify_all();
+        self.detector.notify_all();
         drop(left);
     }
 
@@ -147,26 +147,26 @@ impl Shared {
     /// the loop has ended.
     pub(crate) fn wait_for_call(&self, begun: u64) -> Option<u64> {
         let idle = |state: &mut State| {
-            state.unwatched = state.running == 0 && state.begun == begun && !state.gone;
-            state.unwatched
+            state.detector_sleeps = state.running == 0 && state.begun == begun && !state.has_ended;
+            state.detector_sleeps
         };
-        let state = self.watch.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
-        (!state.gone).then_some(state.begun)
+        let state = self.detector.wait_while(self.lock(), idle).unwrap_or_else(PoisonError::into_inner);
+        (!state.has_ended).then_some(state.begun)
     }
 
     /// Returns whether a call runs.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub(crate) fn has_calls(&self) -> bool {
         self.lock().running > 0
     }
 
     /// Waits for that time, or until the loop has ended. Returns false when it has.
     pub(crate) fn pause(&self, time: Duration) -> bool {
-        let waited = self.watch.wait_timeout_while(self.lock(), time, |state| !state.gone);
-        !waited.unwrap_or_else(PoisonError::into_inner).0.gone
+        let waited = self.detector.wait_timeout_while(self.lock(), time, |state| !state.has_ended);
+        !waited.unwrap_or_else(PoisonError::into_inner).0.has_ended
     }
 
     /// Sets the loop's thread id.
-    pub(crate) fn runs_on(&self, thread: u64) {
+    pub(crate) fn set_thread(&self, thread: u64) {
         self.thread.store(thread, Ordering::Relaxed);
     }
 
@@ -176,8 +176,8 @@ impl Shared {
     }
 
     /// The number of iterations of the loop.
-    pub(crate) fn beats(&self) -> u64 {
-        self.beats.load(Ordering::Relaxed)
+    pub(crate) fn iterations(&self) -> u64 {
+        self.iterations.load(Ordering::Relaxed)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -192,6 +192,6 @@ impl Wake for Shared {
 
     fn wake_by_ref(self: &Arc<Self>) {
         self.clients_changed.store(true, Ordering::Release);
-        self.bell.ring();
+        self.wakeup.notify();
     }
 }

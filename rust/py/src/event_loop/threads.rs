@@ -1,7 +1,7 @@
 //! The threads of an async instance.
 
 use super::{block_detector, call_queue::CallQueue, feeder, shared::Shared};
-use crate::{attach::attached, definition::Handling, errors, handler::load_result::Built};
+use crate::{attach::attached, definition::HandlerSpec, errors, handler::load_result::LoadResult};
 use penstock_core::queue::Queue;
 use pyo3::prelude::*;
 use std::{
@@ -13,21 +13,27 @@ use std::{
 pub(crate) fn spawn(
     queue: Arc<Queue>,
     index: usize,
-    handling: Arc<Handling>,
-    built: mpsc::Sender<Built>,
+    handler_spec: Arc<HandlerSpec>,
+    built: mpsc::Sender<LoadResult>,
 ) -> std::io::Result<thread::JoinHandle<()>> {
     let shared = Arc::new(Shared::new()?);
-    feeder::spawn(Arc::clone(&queue), index, handling.concurrency.unwrap_or(1), Arc::clone(&shared))?;
+    feeder::spawn(Arc::clone(&queue), index, handler_spec.concurrency.unwrap_or(1), Arc::clone(&shared))?;
     block_detector::spawn(Arc::clone(&queue.spec().name), Arc::clone(&shared))?;
     let name = format!("penstock-{}", queue.spec().name);
-    thread::Builder::new().name(name).spawn(move || attached(|py| run(py, queue, handling, shared, built)))
+    thread::Builder::new().name(name).spawn(move || attached(|py| run(py, queue, handler_spec, shared, built)))
 }
 
-fn run(py: Python<'_>, queue: Arc<Queue>, handling: Arc<Handling>, shared: Arc<Shared>, built: mpsc::Sender<Built>) {
-    let _leave = Leave(Arc::clone(&shared));
+fn run(
+    py: Python<'_>,
+    queue: Arc<Queue>,
+    handler_spec: Arc<HandlerSpec>,
+    shared: Arc<Shared>,
+    built: mpsc::Sender<LoadResult>,
+) {
+    let _end = EndGuard(Arc::clone(&shared));
     let spec = Arc::clone(queue.spec());
-    let factory = handling.factory.clone_ref(py);
-    let ran = Bound::new(py, CallQueue::new(queue, handling, shared, built)).and_then(|port| {
+    let factory = handler_spec.factory.clone_ref(py);
+    let ran = Bound::new(py, CallQueue::new(queue, handler_spec, shared, built)).and_then(|port| {
         py.import("penstock._runtime.event_loop")?.call_method1("run", (factory, &port))?;
         Ok(())
     });
@@ -37,10 +43,10 @@ fn run(py: Python<'_>, queue: Arc<Queue>, handling: Arc<Handling>, shared: Arc<S
 }
 
 /// Marks the end of the loop, also after a panic.
-struct Leave(Arc<Shared>);
+struct EndGuard(Arc<Shared>);
 
-impl Drop for Leave {
+impl Drop for EndGuard {
     fn drop(&mut self) {
-        self.0.leave();
+        self.0.mark_ended();
     }
 }

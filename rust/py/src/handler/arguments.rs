@@ -1,7 +1,7 @@
 //! Arguments of one handler call: arrays or requests, and the context.
 
 use super::{context::Context, sequences::Sequences};
-use crate::{convert::to_numpy, definition::Handling, raw_request::Request};
+use crate::{convert::to_numpy, definition::HandlerSpec, raw_request::Request};
 use penstock_core::{Inputs, Job};
 use pyo3::{
     prelude::*,
@@ -13,22 +13,22 @@ pub(crate) type Arguments<'py> = (Bound<'py, PyTuple>, Option<Bound<'py, Context
 /// Creates the arguments of a call, and the context if the handler takes one.
 pub(crate) fn arguments<'py>(
     py: Python<'py>,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     sequences: &mut Sequences,
     job: &mut Job,
     inputs: Inputs,
 ) -> PyResult<Arguments<'py>> {
     if job.spec().raw_requests {
-        return raw_arguments(py, handling, sequences, job);
+        return raw_arguments(py, handler_spec, sequences, job);
     }
-    let arrays = inputs.into_iter().zip(&handling.inputs).map(|(input, form)| match input {
+    let arrays = inputs.into_iter().zip(&handler_spec.inputs).map(|(input, form)| match input {
         Some(tensor) => to_numpy::array(py, tensor, form),
         None => Ok(py.None().into_bound(py)),
     });
     let mut arguments = arrays.collect::<PyResult<Vec<_>>>()?;
     let mut context = None;
-    if handling.wants_context {
-        let made = Bound::new(py, Context::of(py, job, sequences, &handling.caller)?)?;
+    if handler_spec.wants_context {
+        let made = Bound::new(py, Context::of(py, job, sequences, &handler_spec.caller)?)?;
         arguments.push(made.clone().into_any());
         context = Some(made);
     }
@@ -38,12 +38,12 @@ pub(crate) fn arguments<'py>(
 /// Creates the request, or the list of requests with batching, and the context if the handler takes one.
 fn raw_arguments<'py>(
     py: Python<'py>,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     sequences: &mut Sequences,
     job: &mut Job,
 ) -> PyResult<Arguments<'py>> {
-    let context = match handling.wants_context {
-        true => Some(Bound::new(py, Context::of(py, job, sequences, &handling.caller)?)?),
+    let context = match handler_spec.wants_context {
+        true => Some(Bound::new(py, Context::of(py, job, sequences, &handler_spec.caller)?)?),
         false => None,
     };
     let is_many = job.spec().batching.is_some();

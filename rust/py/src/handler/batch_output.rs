@@ -4,13 +4,13 @@ use super::{
     outputs::{self, Outputs},
     per_request, raw_outputs, row_errors,
 };
-use crate::{definition::Handling, errors};
+use crate::{definition::HandlerSpec, errors};
 use penstock_core::{ModelSpec, RequestOutput, Result, RowFailures};
 use pyo3::prelude::*;
 
 /// The result of a batch.
 #[derive(Default)]
-pub(crate) struct Parted {
+pub(crate) struct HandlerResult {
     /// The outputs of all rows.
     pub(crate) outputs: Outputs,
     /// The rows that failed.
@@ -26,22 +26,25 @@ pub(crate) struct Parted {
 pub(crate) fn tensors(
     py: Python<'_>,
     spec: &ModelSpec,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     returned: PyResult<Bound<'_, PyAny>>,
-) -> Result<Parted> {
+) -> Result<HandlerResult> {
     if spec.raw_requests {
-        return Ok(Parted {
-            per_request: Some(raw_outputs::parted(py, spec, handling, returned)?),
-            ..Parted::default()
+        return Ok(HandlerResult {
+            per_request: Some(raw_outputs::parted(py, spec, handler_spec, returned)?),
+            ..HandlerResult::default()
         });
     }
-    let forms = &handling.outputs;
+    let forms = &handler_spec.outputs;
     let returned = match returned {
         Ok(returned) if per_request::are(&returned) => {
-            return Ok(Parted { per_request: Some(per_request::tensors(spec, forms, returned)?), ..Parted::default() });
+            return Ok(HandlerResult {
+                per_request: Some(per_request::tensors(spec, forms, returned)?),
+                ..HandlerResult::default()
+            });
         }
         Ok(returned) if !row_errors::has_failures(spec, &returned) => {
-            return Ok(Parted { outputs: outputs::tensors(spec, forms, returned)?, ..Parted::default() });
+            return Ok(HandlerResult { outputs: outputs::tensors(spec, forms, returned)?, ..HandlerResult::default() });
         }
         Ok(returned) => returned,
         Err(raised) if row_errors::is_raised(py, spec, &raised) => raised.into_value(py).into_bound(py).into_any(),
@@ -50,5 +53,5 @@ pub(crate) fn tensors(
     let (failed, outputs) = row_errors::part(spec, &returned)?;
     drop(returned);
     let outputs = outputs.map(|outputs| outputs::tensors(spec, forms, outputs)).transpose()?;
-    Ok(Parted { outputs: outputs.unwrap_or_default(), failed, per_request: None })
+    Ok(HandlerResult { outputs: outputs.unwrap_or_default(), failed, per_request: None })
 }

@@ -2,11 +2,11 @@
 
 use super::{
     arguments,
-    batch_output::{self, Parted},
+    batch_output::{self, HandlerResult},
     sequences::Sequences,
-    thread_context::{Computing, InTrace},
+    thread_context::{LogScope, TraceScope},
 };
-use crate::{definition::Handling, errors, forks};
+use crate::{definition::HandlerSpec, errors, forks};
 use penstock_core::{BatchOutput, Error, Inputs, InterpreterTimes, Job, Result};
 use pyo3::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// `Handler` for an exception or a wrong return value; its own kind for one of Penstock's exceptions.
 pub(crate) fn call(
     handler: &Bound<'_, PyAny>,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     sequences: &mut Sequences,
     job: &mut Job,
     inputs: Inputs,
@@ -26,18 +26,18 @@ pub(crate) fn call(
 ) -> Result<BatchOutput> {
     let py = handler.py();
     let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
-    let _computing = Computing::begin(job);
-    let prepared = arguments::arguments(py, handling, sequences, job, inputs);
+    let _computing = LogScope::begin(job);
+    let prepared = arguments::arguments(py, handler_spec, sequences, job, inputs);
     let (arguments, context) = prepared.map_err(|error| raised(job, &error))?;
 
-    let in_trace = InTrace::enter(py, job);
+    let in_trace = TraceScope::enter(py, job);
     let (start, cpu_start) = (Instant::now(), thread_time());
     let returned = handler.call1(arguments);
     forks::end_copy(&job.spec().name);
     let (end, cpu_end) = (Instant::now(), thread_time());
     drop(in_trace);
 
-    let Parted { outputs, failed, per_request } = batch_output::tensors(py, job.spec(), handling, returned)?;
+    let HandlerResult { outputs, failed, per_request } = batch_output::tensors(py, job.spec(), handler_spec, returned)?;
     let handler = end - start;
     Ok(BatchOutput {
         outputs,

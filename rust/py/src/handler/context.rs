@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     convert::parameters::{parameter, to_python},
-    peers::{Audience, Caller, Carried, PeerClient},
+    peers::{Audience, Caller, CallerContext, PeerClient},
 };
 use penstock_core::{
     CancelProbe, Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
@@ -136,13 +136,13 @@ impl Context {
     }
 
     /// The properties of the requests that apply to calls of other models.
-    fn carried(&self) -> Carried {
+    fn caller_context(&self) -> CallerContext {
         let requests = || self.requests.iter().map(Py::get);
         let caller = match &self.requests[..] {
             [one] => RequestMetadata { parameters: Parameters::new(), ..one.get().caller.clone() },
             _ => RequestMetadata::default(),
         };
-        Carried {
+        CallerContext {
             audience: Audience {
                 // The latest deadline: a call continues while any client waits.
                 deadline: requests()
@@ -239,7 +239,7 @@ impl Context {
 
     #[getter]
     fn models<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let link = PeerClient::new(Arc::clone(&self.caller), Arc::clone(&self.spec), self.carried());
+        let link = PeerClient::new(Arc::clone(&self.caller), Arc::clone(&self.spec), self.caller_context());
         py.import(intern!(py, "penstock._runtime.peers"))?.call_method1(intern!(py, "Peers"), (link,))
     }
 

@@ -3,10 +3,10 @@
 //! This is the only loop in which user code runs. The thread is attached to the interpreter from the start, and
 //! detaches while it waits for a batch and joins its rows.
 
-use super::{call, load_result::Built, sequences::Sequences, stream};
+use super::{call, load_result::LoadResult, sequences::Sequences, stream};
 use crate::{
     attach::{attached, detached, detached_timed},
-    definition::Handling,
+    definition::HandlerSpec,
     errors, forks,
 };
 use penstock_core::{Inputs, Job, Work, queue::Queue};
@@ -25,20 +25,20 @@ const LATE_FROM: Duration = Duration::from_micros(100);
 pub(crate) fn spawn(
     queue: Arc<Queue>,
     index: usize,
-    handling: Arc<Handling>,
-    built: mpsc::Sender<Built>,
+    handler_spec: Arc<HandlerSpec>,
+    built: mpsc::Sender<LoadResult>,
 ) -> std::io::Result<thread::JoinHandle<()>> {
     let name = format!("penstock-{}", queue.spec().name);
     let work = move |py: Python<'_>| {
-        run(py, &queue, index, &handling, &built);
+        run(py, &queue, index, &handler_spec, &built);
         // The last instance of a replaced model drops the model's code here, with the interpreter.
-        drop(handling);
+        drop(handler_spec);
     };
     thread::Builder::new().name(name).spawn(move || attached(work))
 }
 
-fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, built: &mpsc::Sender<Built>) {
-    let handler = handling.factory.bind(py).call0();
+fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handler_spec: &HandlerSpec, built: &mpsc::Sender<LoadResult>) {
+    let handler = handler_spec.factory.bind(py).call0();
     forks::end_copy(&queue.spec().name);
     let handler = match handler {
         Ok(handler) => handler,
@@ -62,7 +62,7 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handling: &Handling, bu
     drop(handler);
     let mut sequences = Sequences::new(close_sequence.unbind());
     while let Some((job, inputs)) = next(py, queue, index, &mut sequences) {
-        answer(&call, handling, &mut sequences, job, inputs);
+        answer(&call, handler_spec, &mut sequences, job, inputs);
     }
     sequences.close_all(py, queue.spec());
     if let Err(error) = close.call0() {
@@ -95,13 +95,19 @@ fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequen
     Some((job, inputs))
 }
 
-fn answer(handler: &Bound<'_, PyAny>, handling: &Handling, sequences: &mut Sequences, mut job: Job, inputs: Inputs) {
+fn answer(
+    handler: &Bound<'_, PyAny>,
+    handler_spec: &HandlerSpec,
+    sequences: &mut Sequences,
+    mut job: Job,
+    inputs: Inputs,
+) {
     if job.spec().streams {
-        return stream::answer(handler, handling, sequences, job, inputs);
+        return stream::answer(handler, handler_spec, sequences, job, inputs);
     }
     let (py, attached_at) = (handler.py(), Instant::now());
     let caught =
-        catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, sequences, &mut job, inputs, attached_at)));
+        catch_unwind(AssertUnwindSafe(|| call::call(handler, handler_spec, sequences, &mut job, inputs, attached_at)));
     let result = caught.unwrap_or_else(|_| Err(call::panicked(&job)));
     detached(py, move || job.finish(result));
 }

@@ -8,39 +8,39 @@ use std::{sync::mpsc, time::Duration};
 pub(crate) const SIGNALS_EVERY: Duration = Duration::from_millis(100);
 
 /// The result of building a handler.
-pub(crate) type Built = std::result::Result<(), Unbuilt>;
+pub(crate) type LoadResult = std::result::Result<(), LoadFailed>;
 
 /// The reason that an instance could not be built.
 #[derive(Debug)]
-pub(crate) enum Unbuilt {
+pub(crate) enum LoadFailed {
     /// An exception of this process.
-    Here(PyErr),
+    Raised(PyErr),
     /// The failure of its own process.
-    InProcess(penstock_process::LoadFailure),
+    ProcessFailed(penstock_process::LoadFailure),
 }
 
-impl From<PyErr> for Unbuilt {
+impl From<PyErr> for LoadFailed {
     fn from(error: PyErr) -> Self {
-        Self::Here(error)
+        Self::Raised(error)
     }
 }
 
-impl std::fmt::Display for Unbuilt {
+impl std::fmt::Display for LoadFailed {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Here(error) => error.fmt(f),
-            Self::InProcess(failure) => f.write_str(&failure.summary),
+            Self::Raised(error) => error.fmt(f),
+            Self::ProcessFailed(failure) => f.write_str(&failure.summary),
         }
     }
 }
 
-impl Unbuilt {
+impl LoadFailed {
     /// The exception that caused it.
     pub(crate) fn into_cause(self) -> Option<PyErr> {
         match self {
-            Self::Here(error) => Some(error),
-            Self::InProcess(failure) if failure.traceback.is_empty() => None,
-            Self::InProcess(failure) => {
+            Self::Raised(error) => Some(error),
+            Self::ProcessFailed(failure) if failure.traceback.is_empty() => None,
+            Self::ProcessFailed(failure) => {
                 Some(PyRuntimeError::new_err(format!("in its process:\n{}", failure.traceback)))
             }
         }
@@ -53,10 +53,10 @@ impl Unbuilt {
 /// The failure of the first instance that failed.
 pub(crate) fn wait_built(
     py: Python<'_>,
-    built: mpsc::Receiver<Built>,
+    built: mpsc::Receiver<LoadResult>,
     count: usize,
     stopping: impl Fn() -> bool,
-) -> Built {
+) -> LoadResult {
     // The receiver is not shared. The mutex only lets the waiting closure use it.
     let built = std::sync::Mutex::new(built);
     let mut waiting = count;

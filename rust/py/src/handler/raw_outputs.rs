@@ -3,7 +3,7 @@
 use super::{outputs::unwrapped, row_errors};
 use crate::{
     convert::{from_any_array::tensor, from_numpy},
-    definition::Handling,
+    definition::HandlerSpec,
     errors::{self, class_of},
     raw_request::{Response, body_of},
 };
@@ -25,14 +25,14 @@ const BORROW_FROM: usize = 64 << 10;
 pub(crate) fn parted(
     py: Python<'_>,
     spec: &ModelSpec,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     returned: PyResult<Bound<'_, PyAny>>,
 ) -> Result<Vec<Result<RequestOutput>>> {
     let returned = returned.map_err(|raised| errors::from_handler(py, spec, &raised))?;
     if spec.batching.is_none() {
-        return Ok(vec![one(spec, handling, returned)]);
+        return Ok(vec![one(spec, handler_spec, returned)]);
     }
-    Ok(listed(spec, returned)?.into_iter().map(|item| one(spec, handling, item)).collect())
+    Ok(listed(spec, returned)?.into_iter().map(|item| one(spec, handler_spec, item)).collect())
 }
 
 /// Converts one yielded value to one chunk for each request.
@@ -41,23 +41,23 @@ pub(crate) fn parted(
 /// Those of [`parted`].
 pub(crate) fn pieces(
     spec: &ModelSpec,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     yielded: Bound<'_, PyAny>,
 ) -> Result<Vec<RowChunk<RequestOutput>>> {
     if spec.batching.is_none() {
-        return Ok(vec![piece(spec, handling, yielded)]);
+        return Ok(vec![piece(spec, handler_spec, yielded)]);
     }
-    Ok(listed(spec, yielded)?.into_iter().map(|item| piece(spec, handling, item)).collect())
+    Ok(listed(spec, yielded)?.into_iter().map(|item| piece(spec, handler_spec, item)).collect())
 }
 
 /// Converts one request's part of a yielded value: None for no chunk, `Final` for the last one.
-fn piece(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> RowChunk<RequestOutput> {
+fn piece(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> RowChunk<RequestOutput> {
     if item.is_none() && spec.batching.is_some() {
         return RowChunk::Nothing;
     }
     match unwrapped(item, spec) {
         Ok((None, _)) => RowChunk::End,
-        Ok((Some(item), last)) => match one(spec, handling, item) {
+        Ok((Some(item), last)) => match one(spec, handler_spec, item) {
             Ok(own) if last => RowChunk::Last(own),
             own => own.into(),
         },
@@ -78,9 +78,9 @@ fn listed<'py>(spec: &ModelSpec, returned: Bound<'py, PyAny>) -> Result<Vec<Boun
 }
 
 /// Converts the response to one request.
-fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RequestOutput> {
+fn one(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> Result<RequestOutput> {
     let item = match item.cast_into::<PyDict>() {
-        Ok(outputs) => return with_outputs(spec, handling, outputs, ResponseHead::default()),
+        Ok(outputs) => return with_outputs(spec, handler_spec, outputs, ResponseHead::default()),
         Err(error) => error.into_inner(),
     };
     if let Ok(response) = item.cast::<Response>() {
@@ -93,7 +93,7 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
         let outputs = response.get().outputs(item.py(), from_numpy::is_last(&item));
         drop(item);
         let own = match outputs {
-            Some(outputs) => with_outputs(spec, handling, outputs, told)?,
+            Some(outputs) => with_outputs(spec, handler_spec, outputs, told)?,
             None => RequestOutput { head: Some(Box::new(told)), ..RequestOutput::default() },
         };
         return Ok(RequestOutput { parameters, ..own });
@@ -120,7 +120,7 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
 
 fn with_outputs(
     spec: &ModelSpec,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     outputs: Bound<'_, PyDict>,
     told: ResponseHead,
 ) -> Result<RequestOutput> {
@@ -133,7 +133,7 @@ fn with_outputs(
             let (model, class) = (&spec.name, class_of(&name));
             Error::handler(format!("model '{model}' returned an output whose name is {class}, expected a str"))
         })?;
-        tensors.push(tensor(&spec.name, &name, item, handling.copied_at_once)?);
+        tensors.push(tensor(&spec.name, &name, item, handler_spec.copied_at_once)?);
         names.push(name.into_boxed_str());
     }
     let told = ResponseHead { names: names.into(), ..told };

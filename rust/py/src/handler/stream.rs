@@ -8,12 +8,12 @@ use super::{
     outputs::{self, Outputs, unwrapped},
     per_request, raw_outputs, row_errors,
     sequences::Sequences,
-    stream_sink::Pieces,
-    thread_context::{Computing, InTrace},
+    stream_sink::StreamSink,
+    thread_context::{LogScope, TraceScope},
 };
 use crate::{
     attach::detached,
-    definition::Handling,
+    definition::HandlerSpec,
     errors::{self, class_of},
     forks,
 };
@@ -31,14 +31,14 @@ use std::{
 /// Responds to a batch with the chunks that its handler yields.
 pub(crate) fn answer(
     handler: &Bound<'_, PyAny>,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     sequences: &mut Sequences,
     mut job: Job,
     inputs: Inputs,
 ) {
     let py = handler.py();
-    let (_computing, _in_trace) = (Computing::begin(&job), InTrace::enter(py, &job));
-    let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handling, sequences, &mut job, inputs)));
+    let (_computing, _in_trace) = (LogScope::begin(&job), TraceScope::enter(py, &job));
+    let begun = catch_unwind(AssertUnwindSafe(|| begin(handler, handler_spec, sequences, &mut job, inputs)));
     let begun = begun.unwrap_or_else(|_| Err(panicked(&job)));
     let generator = match begun {
         Ok(generator) => generator,
@@ -51,7 +51,7 @@ pub(crate) fn answer(
 
 pub(crate) fn begin<'a, 'py>(
     handler: &Bound<'py, PyAny>,
-    handling: &'a Handling,
+    handler_spec: &'a HandlerSpec,
     sequences: &mut Sequences,
     job: &mut Job,
     inputs: Inputs,
@@ -59,12 +59,12 @@ pub(crate) fn begin<'a, 'py>(
     let py = handler.py();
     let raised = |job: &Job, error: &PyErr| errors::from_handler(py, job.spec(), error);
     let (arguments, context) =
-        arguments::arguments(py, handling, sequences, job, inputs).map_err(|error| raised(job, &error))?;
+        arguments::arguments(py, handler_spec, sequences, job, inputs).map_err(|error| raised(job, &error))?;
     let returned = handler.call1(arguments);
     forks::end_copy(&job.spec().name);
     let returned = returned.map_err(|error| raised(job, &error))?;
     match returned.cast_into::<PyIterator>() {
-        Ok(pieces) => Ok(Generator { handling, pieces, context }),
+        Ok(pieces) => Ok(Generator { handler_spec, pieces, context }),
         Err(other) => Err(Error::handler(format!(
             "model '{}' returned {}, it streams and must return a generator or another iterator",
             job.spec().name,
@@ -75,14 +75,14 @@ pub(crate) fn begin<'a, 'py>(
 
 /// The generator of a handler.
 pub(crate) struct Generator<'a, 'py> {
-    handling: &'a Handling,
+    handler_spec: &'a HandlerSpec,
     pieces: Bound<'py, PyIterator>,
     context: Option<Bound<'py, Context>>,
 }
 
 impl Generator<'_, '_> {
     /// Runs it, and closes it.
-    pub(crate) fn run_to_end(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
+    pub(crate) fn run_to_end(&self, streaming: &mut impl StreamSink) -> Result<InterpreterTimes> {
         let run = catch_unwind(AssertUnwindSafe(|| self.run(streaming)));
         let result = run.unwrap_or_else(|_| Err(panicked(streaming.job())));
         self.close(streaming.job());
@@ -90,7 +90,7 @@ impl Generator<'_, '_> {
     }
 
     /// Runs it to its end, or until all clients have disconnected.
-    fn run(&self, streaming: &mut impl Pieces) -> Result<InterpreterTimes> {
+    fn run(&self, streaming: &mut impl StreamSink) -> Result<InterpreterTimes> {
         let py = self.pieces.py();
         let (began, cpu_began) = (Instant::now(), thread_time());
         let (mut handler, mut paused) = (Duration::ZERO, Duration::ZERO);
@@ -108,10 +108,12 @@ impl Generator<'_, '_> {
             handler += start.elapsed();
             match piece {
                 None => break,
-                Some(Ok(piece)) => send(streaming, self.handling, self.context.as_ref().map(Bound::as_unbound), piece)?,
+                Some(Ok(piece)) => {
+                    send(streaming, self.handler_spec, self.context.as_ref().map(Bound::as_unbound), piece)?
+                }
                 Some(Err(error)) => {
                     let context = self.context.as_ref().map(Bound::as_unbound);
-                    raised(streaming, self.handling, context, py, error)?;
+                    raised(streaming, self.handler_spec, context, py, error)?;
                     break;
                 }
             }
@@ -137,31 +139,31 @@ impl Generator<'_, '_> {
 /// # Errors
 /// `Handler` for outputs that do not match the declaration.
 pub(crate) fn send(
-    streaming: &mut impl Pieces,
-    handling: &Handling,
+    streaming: &mut impl StreamSink,
+    handler_spec: &HandlerSpec,
     context: Option<&Py<Context>>,
     piece: Bound<'_, PyAny>,
 ) -> Result<()> {
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
     let spec = streaming.job().spec().clone();
     if spec.raw_requests {
-        return streaming.send_apart(raw_outputs::pieces(&spec, handling, piece)?, &parameters);
+        return streaming.send_apart(raw_outputs::pieces(&spec, handler_spec, piece)?, &parameters);
     }
     if per_request::are(&piece) {
-        let each = per_request::tensors(&spec, &handling.outputs, piece)?;
+        let each = per_request::tensors(&spec, &handler_spec.outputs, piece)?;
         return streaming.send_apart(each.into_iter().map(Into::into).collect(), &parameters);
     }
     if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
         let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;
-        let rows = rows.iter().map(|row| one(&spec, handling, row)).collect::<Result<Vec<_>>>()?;
+        let rows = rows.iter().map(|row| one(&spec, handler_spec, row)).collect::<Result<Vec<_>>>()?;
         return streaming.send_rows(rows, &parameters);
     }
     if row_errors::is_exception(&piece) && row_errors::has_failures(&spec, &piece) {
-        return part(streaming, handling, &parameters, &piece, false);
+        return part(streaming, handler_spec, &parameters, &piece, false);
     }
     match unwrapped(piece, &spec)? {
         (Some(piece), last) => {
-            let outputs = outputs::tensors(&spec, &handling.outputs, piece)?;
+            let outputs = outputs::tensors(&spec, &handler_spec.outputs, piece)?;
             streaming.send(outputs, &parameters, last)
         }
         (None, _) => {
@@ -176,8 +178,8 @@ pub(crate) fn send(
 /// # Errors
 /// The exception, if it concerns the whole batch.
 pub(crate) fn raised(
-    streaming: &mut impl Pieces,
-    handling: &Handling,
+    streaming: &mut impl StreamSink,
+    handler_spec: &HandlerSpec,
     context: Option<&Py<Context>>,
     py: Python<'_>,
     error: PyErr,
@@ -187,13 +189,13 @@ pub(crate) fn raised(
         return Err(errors::from_handler(py, &spec, &error));
     }
     let parameters = context.map(|context| context.get().take_answer()).unwrap_or_default();
-    part(streaming, handling, &parameters, error.value(py).as_any(), true)
+    part(streaming, handler_spec, &parameters, error.value(py).as_any(), true)
 }
 
 /// Ends the streams of the rows that failed, and sends the other clients their outputs if there are any.
 fn part(
-    streaming: &mut impl Pieces,
-    handling: &Handling,
+    streaming: &mut impl StreamSink,
+    handler_spec: &HandlerSpec,
     parameters: &Parameters,
     piece: &Bound<'_, PyAny>,
     last: bool,
@@ -202,13 +204,13 @@ fn part(
     let (failed, outputs) = row_errors::part(&spec, piece)?;
     streaming.fail_rows(&failed)?;
     match outputs {
-        Some(outputs) => streaming.send(outputs::tensors(&spec, &handling.outputs, outputs)?, parameters, last),
+        Some(outputs) => streaming.send(outputs::tensors(&spec, &handler_spec.outputs, outputs)?, parameters, last),
         None => Ok(()),
     }
 }
 
 /// Converts one row of a yielded list: None for no chunk, `Final` for the last one, an exception for a failure.
-fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<RowChunk> {
+fn one(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> Result<RowChunk> {
     if item.is_none() {
         return Ok(RowChunk::Nothing);
     }
@@ -217,7 +219,7 @@ fn one(spec: &ModelSpec, handling: &Handling, item: Bound<'_, PyAny>) -> Result<
     }
     let (item, last) = unwrapped(item, spec)?;
     let Some(item) = item else { return Ok(RowChunk::End) };
-    let outputs = outputs::tensors(spec, &handling.outputs, item)?;
+    let outputs = outputs::tensors(spec, &handler_spec.outputs, item)?;
     let outputs = outputs.into_iter().enumerate().map(|(index, tensor)| one_row(spec, index, tensor));
     let outputs = outputs.collect::<Result<Outputs>>()?;
     Ok(if last { RowChunk::Last(outputs) } else { RowChunk::More(outputs) })

@@ -4,7 +4,7 @@ use super::outputs::Outputs;
 use penstock_core::{Job, Parameters, RequestOutput, Result, RowChunk, RowFailures, Streaming};
 
 /// Sink of a stream's chunks: the clients, or the server that has them.
-pub(crate) trait Pieces: Send {
+pub(crate) trait StreamSink: Send {
     /// The batch.
     fn job(&self) -> &Job;
     /// Returns whether any client still reads.
@@ -25,7 +25,7 @@ pub(crate) trait Pieces: Send {
     fn end_all(&mut self);
 }
 
-impl Pieces for Streaming {
+impl StreamSink for Streaming {
     fn job(&self) -> &Job {
         self.job()
     }

@@ -34,9 +34,9 @@ impl Current {
 }
 
 /// Sets the thread's log context until it is dropped.
-pub(crate) struct Computing(bool);
+pub(crate) struct LogScope(bool);
 
-impl Computing {
+impl LogScope {
     pub(crate) fn begin(job: &Job) -> Self {
         let current = Current::of(job);
         let known = current.is_some();
@@ -47,7 +47,7 @@ impl Computing {
     }
 }
 
-impl Drop for Computing {
+impl Drop for LogScope {
     fn drop(&mut self) {
         if self.0 {
             CURRENT.set(None);
@@ -75,9 +75,9 @@ pub(crate) fn escape_text(text: &Bound<'_, PyString>, cut: bool) -> String {
 }
 
 /// Sets the thread's OpenTelemetry context to the batch's span until it is dropped. Free without tracing.
-pub(crate) struct InTrace<'py>(Option<(Bound<'py, PyModule>, Bound<'py, PyAny>)>);
+pub(crate) struct TraceScope<'py>(Option<(Bound<'py, PyModule>, Bound<'py, PyAny>)>);
 
-impl<'py> InTrace<'py> {
+impl<'py> TraceScope<'py> {
     pub(crate) fn enter(py: Python<'py>, job: &Job) -> Self {
         let attach = |(parent, state): (&str, &str)| -> PyResult<_> {
             let module = py.import("penstock._runtime.tracing")?;
@@ -90,7 +90,7 @@ impl<'py> InTrace<'py> {
     }
 }
 
-impl Drop for InTrace<'_> {
+impl Drop for TraceScope<'_> {
     fn drop(&mut self) {
         if let Some((module, token)) = self.0.take()
             && let Err(error) = module.call_method1("detach", (&token,))

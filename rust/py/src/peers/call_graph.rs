@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 /// The callable models and the calls between them.
 #[derive(Debug)]
-pub(crate) struct Peers {
+pub(crate) struct CallGraph {
     registry: Arc<Registry>,
     edges: Mutex<Vec<Edge>>,
 }
@@ -37,7 +37,7 @@ pub(crate) struct Caller {
     /// The models that it declares to call; `None` without a declaration.
     calls: Option<Vec<String>>,
     /// Set when a server loads it; never in a process instance.
-    peers: OnceLock<Weak<Peers>>,
+    peers: OnceLock<Weak<CallGraph>>,
 }
 
 impl Caller {
@@ -46,7 +46,7 @@ impl Caller {
     }
 
     /// Lets the model call others, and adds its declared calls to the graph.
-    pub(crate) fn join(&self, peers: &Arc<Peers>, spec: &Arc<ModelSpec>) {
+    pub(crate) fn join(&self, peers: &Arc<CallGraph>, spec: &Arc<ModelSpec>) {
         let mut edges = peers.lock();
         for callee in self.calls.iter().flatten() {
             edges.push(Edge { caller: Arc::downgrade(spec), callee: callee.as_str().into(), checked: false });
@@ -86,7 +86,7 @@ impl Caller {
     }
 }
 
-impl Peers {
+impl CallGraph {
     /// An empty graph.
     pub(crate) fn new(registry: Arc<Registry>) -> Self {
         Self { registry, edges: Mutex::default() }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Properties of a handler's requests that apply to its calls of other models.
 #[derive(Debug)]
-pub(crate) struct Carried {
+pub(crate) struct CallerContext {
     pub(crate) audience: Audience,
     /// The most urgent priority; 0 without one.
     pub(crate) priority: u64,
@@ -22,13 +22,13 @@ pub(crate) struct Carried {
 pub(crate) struct PeerClient {
     caller: Arc<Caller>,
     spec: Arc<ModelSpec>,
-    carried: Carried,
+    caller_context: CallerContext,
 }
 
 impl PeerClient {
     /// A client for a batch of the model `spec`, which is `caller` in the graph.
-    pub(crate) fn new(caller: Arc<Caller>, spec: Arc<ModelSpec>, carried: Carried) -> Self {
-        Self { caller, spec, carried }
+    pub(crate) fn new(caller: Arc<Caller>, spec: Arc<ModelSpec>, caller_context: CallerContext) -> Self {
+        Self { caller, spec, caller_context }
     }
 }
 
@@ -55,10 +55,10 @@ impl PeerClient {
     /// Creates a request on behalf of the audience.
     fn request(&self, spec: &ModelSpec, given: Given<'_>) -> PyResult<InferRequest> {
         let mut request = request::request(spec, given.positional, &given.named)?;
-        request.deadline = self.carried.audience.deadline;
-        request.schedule.priority = self.carried.priority;
+        request.deadline = self.caller_context.audience.deadline;
+        request.schedule.priority = self.caller_context.priority;
         if spec.wants_context {
-            let mut caller = Box::new(self.carried.caller.clone());
+            let mut caller = Box::new(self.caller_context.caller.clone());
             for (name, value) in given.parameters {
                 caller.parameters.push((name.extract()?, parameter(&value)?));
             }
@@ -88,7 +88,7 @@ impl PeerClient {
             return Err(raised(py, &Error::new(Kind::Unsupported, text)));
         }
         let request = self.request(model.spec(), Given { positional, named, parameters })?;
-        Ok(PeerCall::new(model, request, self.carried.audience.clone()))
+        Ok(PeerCall::new(model, request, self.caller_context.audience.clone()))
     }
 
     /// Returns the client requests that a model has now, waiting or computed.
@@ -110,6 +110,6 @@ impl PeerClient {
     ) -> PyResult<PeerStream> {
         let model = self.find(py, &name, version.as_deref())?;
         let request = self.request(model.spec(), Given { positional, named, parameters })?;
-        Ok(PeerStream::new(model, request, self.carried.audience.clone()))
+        Ok(PeerStream::new(model, request, self.caller_context.audience.clone()))
     }
 }

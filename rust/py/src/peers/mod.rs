@@ -22,8 +22,8 @@ mod tensors;
 mod wait;
 
 pub(crate) use audience::Audience;
-pub(crate) use call_graph::{Caller, Peers};
-pub(crate) use client::{Carried, PeerClient};
+pub(crate) use call_graph::{CallGraph, Caller};
+pub(crate) use client::{CallerContext, PeerClient};
 
 use crate::convert::tensor_handle::{Donated, TensorHandle};
 use pyo3::prelude::*;

@@ -3,7 +3,7 @@
 use crate::{
     convert::{
         array_form::form,
-        borrow::{self, given_away},
+        borrow::{self, donate},
         tensor_handle::{Donated, TensorHandle},
     },
     errors::raised,
@@ -18,16 +18,16 @@ pub(super) fn tensor(name: &str, datatype: Option<Datatype>, value: Bound<'_, Py
         let tensor = TensorHandle::taken(&value);
         return Ok(tensor.ok_or_else(|| PyValueError::new_err("a tensor was handed on twice"))?.unique_or_shared());
     }
-    let Ok(moved) = value.cast::<Donated>() else { return kept(name, datatype, value) };
-    let array = moved.get().take().ok_or_else(|| {
+    let Ok(donation) = value.cast::<Donated>() else { return borrowed(name, datatype, value) };
+    let array = donation.get().take().ok_or_else(|| {
         PyValueError::new_err(format!("input '{name}': what was moved is gone, and cannot be moved again"))
     })?;
-    moved_in(name, datatype, array.into_bound(value.py()))
+    donated(name, datatype, array.into_bound(value.py()))
 }
 
 /// A tensor over the memory of an array that its owner may still use: read-only, and copied before a handler writes to
 /// it.
-fn kept(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+fn borrowed(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
     let py = value.py();
     let value = if value.is_instance_of::<PyUntypedArray>() {
         value
@@ -47,8 +47,8 @@ fn kept(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyRe
 
 /// A tensor over the memory of a donated array. The array is copied like any other if it is read-only, not contiguous,
 /// or has other elements than the input.
-fn moved_in(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
-    let tensor = kept(name, datatype, value.clone())?;
+fn donated(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> PyResult<Tensor> {
+    let tensor = borrowed(name, datatype, value.clone())?;
     // BYTES are objects, and BF16 is float32: their arrays do not have the memory layout of the tensor.
     let Ok(array) = value.cast_into::<PyUntypedArray>() else { return Ok(tensor) };
     let flags = array.getattr("flags")?;
@@ -59,5 +59,5 @@ fn moved_in(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> 
         return Ok(tensor);
     }
     let (datatype, shape, _) = tensor.into_parts();
-    Tensor::new(datatype, shape, given_away(&array)).map_err(|error| raised(array.py(), &error))
+    Tensor::new(datatype, shape, donate(&array)).map_err(|error| raised(array.py(), &error))
 }

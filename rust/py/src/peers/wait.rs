@@ -11,10 +11,10 @@ use std::{
 };
 
 /// The interval at which a waiting thread checks whether its clients have disconnected.
-const LOOK: Duration = Duration::from_millis(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// The time after a queue's limit at which the wait checks for an expired request.
-const LATE: Duration = Duration::from_millis(1);
+const EXPIRY_MARGIN: Duration = Duration::from_millis(1);
 
 /// A response that has not come yet.
 pub(super) type Answer = Pin<Box<dyn Future<Output = Result<InferResponse>> + Send>>;
@@ -32,7 +32,7 @@ impl Patience {
     pub(super) fn new(model: Arc<Model>, priority: u64, audience: Audience) -> Self {
         let began = Instant::now();
         let limit = model.spec().queueing.patience(priority);
-        let expires = limit.and_then(|limit| began.checked_add(limit + LATE));
+        let expires = limit.and_then(|limit| began.checked_add(limit + EXPIRY_MARGIN));
         Self { model, audience, began, expires }
     }
 
@@ -89,14 +89,14 @@ impl Pending {
 
     /// Returns the response, or the error of a wait that is over. Counts it like that of any client.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<InferResponse>> {
-        let polled = self.look(cx);
+        let polled = self.poll_uncounted(cx);
         if let Poll::Ready(answer) = &polled {
             self.patience.ended(answer.as_ref().err());
         }
         polled
     }
 
-    fn look(&mut self, cx: &mut Context<'_>) -> Poll<Result<InferResponse>> {
+    fn poll_uncounted(&mut self, cx: &mut Context<'_>) -> Poll<Result<InferResponse>> {
         self.patience.expire();
         if let Poll::Ready(answer) = self.answer.as_mut().poll(cx) {
             return Poll::Ready(answer);
@@ -144,7 +144,7 @@ pub(super) fn block<S, T>(
         if let Poll::Ready(answer) = poll(state, &mut Context::from_waker(&waker)) {
             return answer;
         }
-        thread::park_timeout(patience(state).map_or(LOOK, |patience| patience.min(LOOK)));
+        thread::park_timeout(patience(state).map_or(POLL_INTERVAL, |patience| patience.min(POLL_INTERVAL)));
     }
 }
 

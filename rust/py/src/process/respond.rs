@@ -1,14 +1,14 @@
 //! One batch in a process: computed as on a thread, with a response in shared memory.
 
 use crate::{
-    definition::Handling,
+    definition::HandlerSpec,
     handler::{
         call,
         outputs::Outputs,
         sequences::Sequences,
         stream,
-        stream_sink::Pieces,
-        thread_context::{Computing, InTrace},
+        stream_sink::StreamSink,
+        thread_context::{LogScope, TraceScope},
     },
 };
 use penstock_core::{BatchOutput, Error, Inputs, Job, Kind, Parameters, RequestOutput, Result, RowChunk, RowFailures};
@@ -28,7 +28,7 @@ use std::{
 pub(super) fn answer(
     worker: &mut Worker,
     handler: &Bound<'_, PyAny>,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     sequences: &mut Sequences,
     mut job: Job,
     inputs: Inputs,
@@ -36,10 +36,11 @@ pub(super) fn answer(
     let metrics = Arc::clone(job.metrics());
     let attached_at = Instant::now();
     let result = if job.spec().streams {
-        stream(worker, handler, handling, sequences, job, inputs)
+        stream(worker, handler, handler_spec, sequences, job, inputs)
     } else {
-        let caught =
-            catch_unwind(AssertUnwindSafe(|| call::call(handler, handling, sequences, &mut job, inputs, attached_at)));
+        let caught = catch_unwind(AssertUnwindSafe(|| {
+            call::call(handler, handler_spec, sequences, &mut job, inputs, attached_at)
+        }));
         let result = caught.unwrap_or_else(|_| Err(call::panicked(&job)));
         // The state of its clients is in the batch's memory.
         drop(job);
@@ -52,13 +53,13 @@ pub(super) fn answer(
 fn stream(
     worker: &mut Worker,
     handler: &Bound<'_, PyAny>,
-    handling: &Handling,
+    handler_spec: &HandlerSpec,
     sequences: &mut Sequences,
     mut job: Job,
     inputs: Inputs,
 ) -> Result<BatchOutput> {
-    let (_computing, _in_trace) = (Computing::begin(&job), InTrace::enter(handler.py(), &job));
-    let begun = catch_unwind(AssertUnwindSafe(|| stream::begin(handler, handling, sequences, &mut job, inputs)));
+    let (_computing, _in_trace) = (LogScope::begin(&job), TraceScope::enter(handler.py(), &job));
+    let begun = catch_unwind(AssertUnwindSafe(|| stream::begin(handler, handler_spec, sequences, &mut job, inputs)));
     let generator = begun.unwrap_or_else(|_| Err(call::panicked(&job)))?;
     let times = generator.run_to_end(&mut ToServer { worker, job })?;
     Ok(BatchOutput { times, ..BatchOutput::default() })
@@ -70,7 +71,7 @@ struct ToServer<'a> {
     job: Job,
 }
 
-impl Pieces for ToServer<'_> {
+impl StreamSink for ToServer<'_> {
     fn job(&self) -> &Job {
         &self.job
     }

@@ -2,7 +2,7 @@
 
 use crate::{
     definition::processes::Processes,
-    handler::load_result::{Built, Unbuilt},
+    handler::load_result::{LoadFailed, LoadResult},
 };
 use penstock_core::queue::Queue;
 use penstock_process::{Instance, ProcessPool};
@@ -18,7 +18,7 @@ pub(crate) fn spawn(
     index: usize,
     processes: &Processes,
     pool: &Arc<ProcessPool>,
-    built: mpsc::Sender<Built>,
+    built: mpsc::Sender<LoadResult>,
 ) -> io::Result<thread::JoinHandle<()>> {
     let name = format!("penstock-{}", queue.spec().name);
     let (source, limits) = (processes.source.clone(), Arc::clone(&processes.limits));
@@ -26,7 +26,7 @@ pub(crate) fn spawn(
     thread::Builder::new().name(name).spawn(move || {
         instance.run(|loaded| {
             // A server that waits no longer has closed the queue, so this instance ends at once.
-            let _ = built.send(loaded.map_err(Unbuilt::InProcess));
+            let _ = built.send(loaded.map_err(LoadFailed::ProcessFailed));
         });
     })
 }

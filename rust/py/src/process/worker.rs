@@ -67,12 +67,12 @@ impl Worker {
     /// Builds a handler, and computes batches until the end. Returns whether the server sent the stop.
     fn serve(&self, definition: &Bound<'_, PyAny>) -> PyResult<bool> {
         let py = definition.py();
-        let (spec, mut handling) = definition::read(definition)?;
-        if let Some(handling) = Arc::get_mut(&mut handling) {
-            handling.outputs.iter_mut().for_each(|form| form.copied_at_once = true);
-            handling.copied_at_once = true;
+        let (spec, mut handler_spec) = definition::read(definition)?;
+        if let Some(handler_spec) = Arc::get_mut(&mut handler_spec) {
+            handler_spec.outputs.iter_mut().for_each(|form| form.copied_at_once = true);
+            handler_spec.copied_at_once = true;
         }
-        let handler = handling.factory.bind(py).call0();
+        let handler = handler_spec.factory.bind(py).call0();
         forks::end_copy(&spec.name);
         let handler = handler?;
         let (call, close) = (handler.getattr("call")?, handler.getattr("close")?);
@@ -89,7 +89,7 @@ impl Worker {
             match detached(py, || worker.next_command()) {
                 Command::Batch(Batch { requests, inputs, trace }) => {
                     let job = Job::from_remote(Arc::clone(&queue), 0, requests).with_trace(trace.map(|trace| *trace));
-                    respond::answer(worker, &call, &handling, &mut sequences, job, inputs)?;
+                    respond::answer(worker, &call, &handler_spec, &mut sequences, job, inputs)?;
                 }
                 Command::EndSequences(ids) => {
                     ids.iter().for_each(|id| sequences.close(py, &spec, id));

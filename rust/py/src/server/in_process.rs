@@ -2,7 +2,7 @@
 
 use super::{
     config::ServerConfig,
-    model_host::{Loaded, read_definitions},
+    model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
 };
 use crate::attach::detached;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct InProcessServer {
-    loaded: Arc<Loaded>,
+    host: Arc<ModelHost>,
     server: penstock_server::InProcess,
 }
 
@@ -30,16 +30,16 @@ impl InProcessServer {
     #[new]
     fn new(definitions: &Bound<'_, PyList>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config = ServerConfig(config);
-        let loaded = Arc::new(Loaded::new(definitions.py(), read_definitions(definitions)?, config.shared()?)?);
-        let control = config.takes_commands()?.then(|| loaded.control.clone());
-        let (registry, metrics) = (Arc::clone(&loaded.registry), Arc::clone(&loaded.metrics));
+        let host = Arc::new(ModelHost::new(definitions.py(), read_definitions(definitions)?, config.shared()?)?);
+        let control = config.takes_commands()?.then(|| host.control.clone());
+        let (registry, metrics) = (Arc::clone(&host.registry), Arc::clone(&host.metrics));
         let config = Config { control, ..config.silent()? };
         let server = penstock_server::InProcess::new(config, registry, metrics);
-        Ok(Self { loaded, server })
+        Ok(Self { host, server })
     }
 
     fn start(&self, py: Python<'_>) -> PyResult<()> {
-        self.loaded.load(py)?;
+        self.host.load(py)?;
         self.server.set_ready();
         Ok(())
     }
@@ -77,15 +77,15 @@ impl InProcessServer {
         // Only the caller can have an active request, so the timeout has nothing to cut off.
         let _ = timeout;
         self.server.stop();
-        self.loaded.close(py);
+        self.host.close(py);
     }
 
     #[getter]
     fn models(&self) -> ModelRegistry {
-        ModelRegistry(Arc::clone(&self.loaded))
+        ModelRegistry(Arc::clone(&self.host))
     }
 
     fn stuck(&self) -> Vec<String> {
-        self.loaded.stuck()
+        self.host.stuck()
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{
     config::ServerConfig,
-    model_host::{Loaded, read_definitions},
+    model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
 };
 use crate::{attach::detached, convert::parameters::duration, errors::startup, handler::load_result::SIGNALS_EVERY};
@@ -37,7 +37,7 @@ struct Addresses {
 #[pyclass(frozen, weakref, module = "penstock._core")]
 #[derive(Debug)]
 pub(crate) struct Server {
-    loaded: Arc<Loaded>,
+    host: Arc<ModelHost>,
     drain_timeout: f64,
     stage: Mutex<Stage>,
     addresses: Mutex<Addresses>,
@@ -53,11 +53,11 @@ impl Server {
     fn new(definitions: &Bound<'_, PyList>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
         let config = ServerConfig(config);
         let py = definitions.py();
-        let loaded = Arc::new(Loaded::new(py, read_definitions(definitions)?, config.shared()?)?);
+        let host = Arc::new(ModelHost::new(py, read_definitions(definitions)?, config.shared()?)?);
         let drain_timeout = config.drain_timeout()?;
-        let control = config.takes_commands()?.then(|| loaded.control.clone());
+        let control = config.takes_commands()?.then(|| host.control.clone());
         Ok(Self {
-            loaded,
+            host,
             drain_timeout,
             stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening()? }))),
             addresses: Mutex::default(),
@@ -71,7 +71,7 @@ impl Server {
         let Stage::Made(config) = std::mem::replace(&mut *lock(&self.stage), Stage::Stopped) else {
             return Err(PyRuntimeError::new_err("a server starts once; make another one"));
         };
-        let (registry, metrics) = (Arc::clone(&self.loaded.registry), Arc::clone(&self.loaded.metrics));
+        let (registry, metrics) = (Arc::clone(&self.host.registry), Arc::clone(&self.host.metrics));
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| startup(py, "BindError", &error.to_string()))?;
         let text = |address: Option<&Address>| address.map(ToString::to_string);
@@ -81,9 +81,9 @@ impl Server {
             metrics: text(server.metrics_address()),
             descriptors: server.descriptors().to_vec(),
         };
-        if let Err(error) = self.loaded.load(py) {
+        if let Err(error) = self.host.load(py) {
             detached(py, || drop(server));
-            self.loaded.close(py);
+            self.host.close(py);
             self.end();
             return Err(error);
         }
@@ -131,11 +131,11 @@ impl Server {
 
     #[getter]
     fn models(&self) -> ModelRegistry {
-        ModelRegistry(Arc::clone(&self.loaded))
+        ModelRegistry(Arc::clone(&self.host))
     }
 
     fn stuck(&self) -> Vec<String> {
-        self.loaded.stuck()
+        self.host.stuck()
     }
 
     fn stop(&self, py: Python<'_>, timeout: Option<f64>) -> Vec<String> {
@@ -161,7 +161,7 @@ impl Server {
             return Vec::new();
         }
         self.closing.store(true, Ordering::Release);
-        self.loaded.close(py);
+        self.host.close(py);
         *lock(&self.stage) = Stage::Stopped;
         self.end();
         cut

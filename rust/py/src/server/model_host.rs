@@ -3,14 +3,14 @@
 use super::warmup;
 use crate::{
     attach::detached,
-    definition::{self, Handling},
+    definition::{self, HandlerSpec},
     errors::startup,
     event_loop, forks,
     handler::{
         instance,
-        load_result::{self, Built},
+        load_result::{self, LoadResult},
     },
-    peers::Peers,
+    peers::CallGraph,
     process,
 };
 use penstock_core::{ErrorTexts, Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
@@ -24,47 +24,47 @@ use std::{
 };
 
 /// The time that handlers may take to close after the last request.
-pub(crate) const CLOSE_WITHIN: Duration = Duration::from_secs(5);
+pub(crate) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The interval of checks whether they have closed.
-const CLOSE_LOOK: Duration = Duration::from_millis(2);
+const CLOSE_POLL: Duration = Duration::from_millis(2);
 
 /// Models with running instances. Only the registry holds them, so that a removed model ends.
 #[derive(Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct ModelHost {
     pub(crate) registry: Arc<Registry>,
     pub(crate) metrics: Arc<Metrics>,
     /// The resources that instances share.
     resources: Arc<Resources>,
     /// The commands of clients to load and unload models.
     pub(crate) control: Control,
-    peers: Arc<Peers>,
+    peers: Arc<CallGraph>,
     starting: Mutex<Vec<Starting>>,
     instances: Mutex<Vec<(String, JoinHandle<()>)>>,
     stuck: Mutex<Vec<String>>,
 }
 
 /// A model whose instances are not built yet.
-type Starting = (Arc<Model>, Arc<Handling>);
+type Starting = (Arc<Model>, Arc<HandlerSpec>);
 
-impl Loaded {
+impl ModelHost {
     /// Models that are not loaded yet.
     pub(crate) fn new(
         py: Python<'_>,
-        definitions: Vec<(ModelSpec, Arc<Handling>)>,
+        definitions: Vec<(ModelSpec, Arc<HandlerSpec>)>,
         (resources, error_texts): (Resources, ErrorTexts),
     ) -> PyResult<Self> {
         forks::begin();
         let resources = Arc::new(resources);
         let (registry, metrics) = (Arc::new(Registry::with_error_texts(error_texts)), Arc::new(Metrics::default()));
         let mut starting = Vec::new();
-        for (spec, handling) in definitions {
-            let model = limited(py, spec, &metrics, &resources)?;
+        for (spec, handler_spec) in definitions {
+            let model = create_model(py, spec, &metrics, &resources)?;
             registry.insert(Arc::clone(&model)).map_err(|error| startup(py, "SignatureError", error.message()))?;
-            starting.push((model, handling));
+            starting.push((model, handler_spec));
         }
         Ok(Self {
-            peers: Arc::new(Peers::new(Arc::clone(&registry))),
+            peers: Arc::new(CallGraph::new(Arc::clone(&registry))),
             registry,
             metrics,
             resources,
@@ -83,8 +83,8 @@ impl Loaded {
 
     /// Builds the instances of a model that is not in the registry yet.
     pub(crate) fn prepare(&self, py: Python<'_>, definition: &Bound<'_, PyAny>) -> PyResult<Arc<Model>> {
-        let (spec, handling) = definition::read(definition)?;
-        let starting = [(limited(py, spec, &self.metrics, &self.resources)?, handling)];
+        let (spec, handler_spec) = definition::read(definition)?;
+        let starting = [(create_model(py, spec, &self.metrics, &self.resources)?, handler_spec)];
         self.build(py, &starting)?;
         let [(model, _)] = starting;
         Ok(model)
@@ -93,29 +93,29 @@ impl Loaded {
     fn build(&self, py: Python<'_>, starting: &[Starting]) -> PyResult<()> {
         lock(&self.instances).retain(|(_, thread)| !thread.is_finished());
         let mut waiting = Vec::new();
-        for (model, handling) in starting {
-            handling.caller.join(&self.peers, model.spec());
-            let (built, receiver) = mpsc::channel::<Built>();
+        for (model, handler_spec) in starting {
+            handler_spec.caller.join(&self.peers, model.spec());
+            let (built, receiver) = mpsc::channel::<LoadResult>();
             let (spec, pool) = (model.spec(), Arc::new(ProcessPool::default()));
             for index in 0..spec.instances {
                 let (queue, built) = (Arc::clone(model.queue()), built.clone());
-                let thread = match &handling.processes {
-                    None if handling.concurrency.is_some() => {
-                        event_loop::spawn(queue, index, Arc::clone(handling), built)
+                let thread = match &handler_spec.processes {
+                    None if handler_spec.concurrency.is_some() => {
+                        event_loop::spawn(queue, index, Arc::clone(handler_spec), built)
                     }
-                    None => instance::spawn(queue, index, Arc::clone(handling), built),
+                    None => instance::spawn(queue, index, Arc::clone(handler_spec), built),
                     Some(processes) => process::spawn(queue, index, processes, &pool, built),
                 };
                 let thread =
                     thread.map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;
                 lock(&self.instances).push((format!("{} (version {})", spec.name, spec.version), thread));
             }
-            waiting.push((model, handling, receiver, handling.processes.is_some().then_some(pool)));
+            waiting.push((model, handler_spec, receiver, handler_spec.processes.is_some().then_some(pool)));
         }
-        for (model, handling, receiver, pool) in waiting {
+        for (model, handler_spec, receiver, pool) in waiting {
             let spec = model.spec();
             let stopping = || self.control.is_closed();
-            let warm = || match &handling.warmup {
+            let warm = || match &handler_spec.warmup {
                 Some(definition) => warmup::warm_up(definition.bind(py), model, stopping),
                 None => Ok(()),
             };
@@ -150,11 +150,11 @@ impl Loaded {
         self.control.close();
         self.close_queues();
         let instances = std::mem::take(&mut *lock(&self.instances));
-        let until = Instant::now() + CLOSE_WITHIN;
+        let until = Instant::now() + CLOSE_TIMEOUT;
         let running = |(_, thread): &(String, JoinHandle<()>)| !thread.is_finished();
         detached(py, || {
             while instances.iter().any(running) && Instant::now() < until {
-                thread::sleep(CLOSE_LOOK);
+                thread::sleep(CLOSE_POLL);
             }
         });
         // A handler that does not return is left running, and reported.
@@ -174,7 +174,7 @@ impl Loaded {
     }
 }
 
-impl Drop for Loaded {
+impl Drop for ModelHost {
     /// Without a stop the instances end too, but no thread waits for them here.
     fn drop(&mut self) {
         self.control.close();
@@ -183,7 +183,12 @@ impl Drop for Loaded {
 }
 
 /// Creates a model whose batches wait for its resources.
-fn limited(py: Python<'_>, spec: ModelSpec, metrics: &Metrics, resources: &Arc<Resources>) -> PyResult<Arc<Model>> {
+fn create_model(
+    py: Python<'_>,
+    spec: ModelSpec,
+    metrics: &Metrics,
+    resources: &Arc<Resources>,
+) -> PyResult<Arc<Model>> {
     let model = Model::new(spec, metrics);
     let spec = model.spec();
     if let Some(request) = &spec.resources {
@@ -194,7 +199,7 @@ fn limited(py: Python<'_>, spec: ModelSpec, metrics: &Metrics, resources: &Arc<R
 }
 
 /// Reads a list of definitions.
-pub(crate) fn read_definitions(definitions: &Bound<'_, PyList>) -> PyResult<Vec<(ModelSpec, Arc<Handling>)>> {
+pub(crate) fn read_definitions(definitions: &Bound<'_, PyList>) -> PyResult<Vec<(ModelSpec, Arc<HandlerSpec>)>> {
     definitions.iter().map(|definition| definition::read(&definition)).collect()
 }
 

@@ -1,6 +1,6 @@
 //! `_core.ModelRegistry`: the models of a running server, to load and unload them.
 
-use super::model_host::Loaded;
+use super::model_host::ModelHost;
 use crate::{
     attach::detached,
     convert::parameters::duration,
@@ -18,7 +18,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// The served models, and the commands of clients.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
-pub(crate) struct ModelRegistry(pub(crate) Arc<Loaded>);
+pub(crate) struct ModelRegistry(pub(crate) Arc<ModelHost>);
 
 /// A model whose instances are built, before it is served.
 #[pyclass(frozen, module = "penstock._core")]

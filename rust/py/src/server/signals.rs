@@ -8,7 +8,7 @@
 //! # Limitations
 //! The kernel merges equal signals that come before the first of them is delivered.
 
-use super::{lifecycle::Server, model_host::CLOSE_WITHIN};
+use super::{lifecycle::Server, model_host::CLOSE_TIMEOUT};
 use crate::{control_channel::ControlChannel, convert::parameters::duration, exit};
 use pyo3::prelude::*;
 use std::{
@@ -25,19 +25,19 @@ use std::{
 };
 
 /// The time that Python may take to get the GIL after the drain, or to end after a second signal.
-const GRACE: Duration = Duration::from_secs(2);
+const GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// The interval of checks of the shutdown.
-const LOOKS_EVERY: Duration = Duration::from_millis(10);
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The time limit of a write to standard error, which may have no reader.
-const SAID_WITHIN: Duration = Duration::from_millis(250);
+const PRINT_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// The exit status of a stop that finished all requests.
 const FINISHED: i32 = 0;
 
 /// The exit status of a stop that cut requests off.
-const CUT: i32 = 3;
+const CUT_OFF: i32 = 3;
 
 /// Handles signals until it is closed.
 #[pyclass(frozen, module = "penstock._core")]
@@ -53,13 +53,13 @@ struct Shared {
     /// The signals that end the process.
     numbers: Vec<u8>,
     count: AtomicU32,
-    served: Mutex<Served>,
+    target: Mutex<Target>,
     closed: AtomicBool,
 }
 
 /// The target of a drain.
 #[derive(Clone, Debug)]
-enum Served {
+enum Target {
     /// No server. The time that a start may take, where Python raises out of it.
     Nothing(Option<Duration>),
     Server {
@@ -82,7 +82,7 @@ impl Signals {
         let shared = Arc::new(Shared {
             numbers,
             count: AtomicU32::new(0),
-            served: Mutex::new(Served::Nothing(start_timeout.map(|seconds| duration(seconds).unwrap_or_default()))),
+            target: Mutex::new(Target::Nothing(start_timeout.map(|seconds| duration(seconds).unwrap_or_default()))),
             closed: AtomicBool::new(false),
         });
         let watched = Arc::clone(&shared);
@@ -105,19 +105,19 @@ impl Signals {
     fn set_server_target(&self, server: &Server, timeout: f64) {
         if let Some((server, closing)) = server.running() {
             let timeout = duration(timeout).unwrap_or_default();
-            *self.shared.served() = Served::Server { server, closing, timeout };
+            *self.shared.target() = Target::Server { server, closing, timeout };
         }
     }
 
     /// Lets a signal send this message, after which no more requests come.
     fn set_attached_target(&self, channel: &ControlChannel, message: &[u8], timeout: f64) {
         let timeout = duration(timeout).unwrap_or_default();
-        *self.shared.served() = Served::Attached { channel: channel.shared(), message: message.into(), timeout };
+        *self.shared.target() = Target::Attached { channel: channel.shared(), message: message.into(), timeout };
     }
 
     /// Lets signals be counted only.
     fn clear_target(&self) {
-        *self.shared.served() = Served::Nothing(None);
+        *self.shared.target() = Target::Nothing(None);
     }
 
     /// Acts as a signal does.
@@ -128,7 +128,7 @@ impl Signals {
         }
     }
 
-    /// Stops handling signals.
+    /// Stops handler_spec signals.
     fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         let _ = self.outside.shutdown(Shutdown::Both);
@@ -136,15 +136,15 @@ impl Signals {
 }
 
 impl Shared {
-    fn served(&self) -> MutexGuard<'_, Served> {
-        self.served.lock().unwrap_or_else(PoisonError::into_inner)
+    fn target(&self) -> MutexGuard<'_, Target> {
+        self.target.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn watch(inside: &UnixStream, shared: &Shared) {
     let (mut ending, mut came) = (None, [0; 64]);
     loop {
-        if inside.set_read_timeout(ending.as_ref().map(|_| LOOKS_EVERY)).is_err() {
+        if inside.set_read_timeout(ending.as_ref().map(|_| CHECK_INTERVAL)).is_err() {
             return;
         }
         let mut socket = inside;
@@ -162,16 +162,16 @@ fn watch(inside: &UnixStream, shared: &Shared) {
         }
         let count = shared.count.load(Ordering::Acquire);
         if count > 0 {
-            ending.get_or_insert_with(Ending::new).go_on(shared, count);
+            ending.get_or_insert_with(ShutdownProgress::new).advance(shared, count);
         }
     }
 }
 
 /// The progress of a shutdown.
-struct Ending {
+struct ShutdownProgress {
     began: Instant,
     /// The time of a second signal.
-    hastened: Option<Instant>,
+    second_signal: Option<Instant>,
     /// The time at which the drain passed its deadline.
     late: Option<Instant>,
     /// The time at which the drain was over.
@@ -179,38 +179,38 @@ struct Ending {
     /// The time at which Python began to close the handlers.
     closing: Option<Instant>,
     /// The number of signals that the server has handled.
-    told: u32,
+    reported: u32,
 }
 
-impl Ending {
+impl ShutdownProgress {
     fn new() -> Self {
-        Self { began: Instant::now(), hastened: None, late: None, drained: None, closing: None, told: 0 }
+        Self { began: Instant::now(), second_signal: None, late: None, drained: None, closing: None, reported: 0 }
     }
 
-    fn go_on(&mut self, shared: &Shared, count: u32) {
+    fn advance(&mut self, shared: &Shared, count: u32) {
         let now = Instant::now();
         if count > 1 {
-            self.hastened.get_or_insert(now);
+            self.second_signal.get_or_insert(now);
         }
-        let served = shared.served().clone();
-        let until = match &served {
-            Served::Server { server, closing, timeout } => self.stop(server, closing, *timeout, now),
-            Served::Attached { channel, message, timeout } => {
-                if self.told == 0 {
-                    self.told = 1;
+        let target = shared.target().clone();
+        let until = match &target {
+            Target::Server { server, closing, timeout } => self.stop(server, closing, *timeout, now),
+            Target::Attached { channel, message, timeout } => {
+                if self.reported == 0 {
+                    self.reported = 1;
                     // A server that is gone sends no more requests either.
                     let _ = channel.send(message, &[]);
                 }
-                Some(self.hastened.unwrap_or(self.began + *timeout) + GRACE)
+                Some(self.second_signal.unwrap_or(self.began + *timeout) + GRACE_PERIOD)
             }
             // Models load, and Python raises out of it.
-            Served::Nothing(within) => within.map(|within| match self.hastened {
-                Some(at) => at + GRACE,
-                None => self.began + within + CLOSE_WITHIN + GRACE,
+            Target::Nothing(within) => within.map(|within| match self.second_signal {
+                Some(at) => at + GRACE_PERIOD,
+                None => self.began + within + CLOSE_TIMEOUT + GRACE_PERIOD,
             }),
         };
         if until.is_some_and(|until| now >= until) {
-            end(&served);
+            end(&target);
         }
     }
 
@@ -222,9 +222,9 @@ impl Ending {
         timeout: Duration,
         now: Instant,
     ) -> Option<Instant> {
-        let signals = if self.hastened.is_some() { 2 } else { 1 };
-        if self.told < signals {
-            self.told = signals;
+        let signals = if self.second_signal.is_some() { 2 } else { 1 };
+        if self.reported < signals {
+            self.reported = signals;
             server.begin_drain(if signals == 1 { timeout } else { Duration::ZERO });
         }
         if self.late.is_none() && server.is_late() {
@@ -242,35 +242,35 @@ impl Ending {
             self.closing.get_or_insert(now);
         }
         match *self {
-            Self { hastened: Some(at), .. } => Some(at + GRACE),
+            Self { second_signal: Some(at), .. } => Some(at + GRACE_PERIOD),
             // The instances close first, then the repository, with the same limit.
-            Self { closing: Some(at), .. } => Some(at + 2 * CLOSE_WITHIN + GRACE),
-            Self { drained: Some(at), .. } => Some(at + GRACE),
-            Self { late: Some(at), .. } => Some(at + CLOSE_WITHIN),
+            Self { closing: Some(at), .. } => Some(at + 2 * CLOSE_TIMEOUT + GRACE_PERIOD),
+            Self { drained: Some(at), .. } => Some(at + GRACE_PERIOD),
+            Self { late: Some(at), .. } => Some(at + CLOSE_TIMEOUT),
             _ => None,
         }
     }
 }
 
 /// Ends the process, and prints the requests that this cuts off.
-fn end(served: &Served) -> ! {
+fn end(target: &Target) -> ! {
     let unfinished = || "requests that have not finished".to_owned();
-    let cut = match served {
-        Served::Nothing(_) => String::new(),
-        Served::Server { server, .. } => server.cut_off().map_or_else(unfinished, |names| names.join(", ")),
-        Served::Attached { .. } => unfinished(),
+    let cut = match target {
+        Target::Nothing(_) => String::new(),
+        Target::Server { server, .. } => server.cut_off().map_or_else(unfinished, |names| names.join(", ")),
+        Target::Attached { .. } => unfinished(),
     };
     let mut lines = "penstock: left without waiting for what holds the interpreter\n".to_owned();
     if !cut.is_empty() {
         lines += &format!("penstock: cut off: {cut}\n");
     }
-    let (done, said) = mpsc::channel();
-    let say = move || {
+    let (done, printed) = mpsc::channel();
+    let print = move || {
         let _ = std::io::stderr().write_all(lines.as_bytes());
         let _ = done.send(());
     };
-    if thread::Builder::new().spawn(say).is_ok() {
-        let _ = said.recv_timeout(SAID_WITHIN);
+    if thread::Builder::new().spawn(print).is_ok() {
+        let _ = printed.recv_timeout(PRINT_TIMEOUT);
     }
-    exit::at_once(if cut.is_empty() { FINISHED } else { CUT })
+    exit::at_once(if cut.is_empty() { FINISHED } else { CUT_OFF })
 }
