@@ -87,7 +87,7 @@ class Attached:
 
     @property
     def alive(self) -> bool:
-        """Whether the server still serves the models."""
+        """True if the server still serves the models."""
         return not self._ended.is_set()
 
     @property

@@ -64,7 +64,7 @@ def candidates(address: str) -> list[str]:
 
 
 def check_peer(connection: ControlChannel) -> bool:
-    """Whether the process at the other end belongs to this user, by the kernel's credentials.
+    """True if the process at the other end belongs to this user, by the kernel's credentials.
 
     If it does, the connection ends when that process ends.
     """
@@ -113,7 +113,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _is_here(host: str) -> bool:
-    """Whether an address belongs to this machine: only these can be bound."""
+    """True if an address belongs to this machine: only these can be bound."""
     try:
         addresses = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)
     except OSError:

@@ -24,7 +24,7 @@ from penstock.errors import HandlerError, InvalidInput
 
 
 def is_document(hint: Any) -> bool:
-    """Whether a parameter with this hint takes a JSON document."""
+    """True if a parameter with this hint takes a JSON document."""
     origin = typing.get_origin(hint) or hint
     return hint in (Any, object) or origin in LISTS or origin in OBJECTS or is_record(hint)
 

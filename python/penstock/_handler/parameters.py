@@ -39,7 +39,7 @@ class Signature:
     """Keyword arguments by name, as indexes of the same kind."""
     wants_context: bool
     open: bool = False
-    """Whether the handler takes raw requests. It then has no inputs and outputs."""
+    """True if the handler takes raw requests. It then has no inputs and outputs."""
     shown: tuple[tuple[BoundTensor, ...], tuple[BoundTensor, ...]] = ((), ())
     """Inputs and outputs in the metadata of a raw-request model."""
 
@@ -51,7 +51,7 @@ class Signature:
 
     @property
     def is_direct(self) -> bool:
-        """Whether the handler can be called without a wrapper: declared order, arrays only, no defaults."""
+        """True if the handler can be called without a wrapper: declared order, arrays only, no defaults."""
         plain = all(bound.adapter is None and bound.default is None for bound in (*self.inputs, *self.outputs))
         arguments = len(self.inputs) + self.open + self.wants_context
         in_order = self.positional == tuple(range(arguments))

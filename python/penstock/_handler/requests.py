@@ -20,7 +20,7 @@ _MANY = re.compile(r"(?:list|List|Sequence|typing\.\w+)\[\s*(?P<item>[\w.]+)\s*\
 
 
 def takes_requests(hints: Mapping[str, Any]) -> bool:
-    """Whether a handler with these annotations takes raw requests."""
+    """True if a handler with these annotations takes raw requests."""
     return any(_kind(hint) for name, hint in hints.items() if name != "return")
 
 

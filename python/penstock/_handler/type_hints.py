@@ -71,7 +71,7 @@ def _closure(function: types.FunctionType) -> dict[str, Any]:
 
 
 def is_context(hint: Any) -> bool:
-    """Whether a hint is `penstock.Context`, or text that means it."""
+    """True if a hint is `penstock.Context`, or text that means it."""
     if isinstance(hint, str):
         return hint in _CONTEXT_NAMES
     # If the compiled extension is not loaded, no annotation can refer to its class.
@@ -127,7 +127,7 @@ def item(hint: Any) -> Any:
 
 
 def is_array(hint: Any) -> bool:
-    """Whether a hint is an array or scalar of numpy, which lacks the datatype or shape of a tensor."""
+    """True if a hint is an array or scalar of numpy, which lacks the datatype or shape of a tensor."""
     bare = typing.get_origin(hint) or hint
     return isinstance(bare, type) and issubclass(bare, (np.ndarray, np.generic))
 
@@ -157,12 +157,12 @@ def datatype_text(tensor: Tensor) -> str:
 
 
 def is_generator(handler: Callable[..., Any]) -> bool:
-    """Whether the handler is a generator function, plain or async."""
+    """True if the handler is a generator function, plain or async."""
     bare = plain_function(handler)
     return inspect.isgeneratorfunction(bare) or inspect.isasyncgenfunction(bare)
 
 
 def is_async(handler: Callable[..., Any]) -> bool:
-    """Whether the handler runs on an event loop."""
+    """True if the handler runs on an event loop."""
     bare = plain_function(handler)
     return inspect.iscoroutinefunction(bare) or inspect.isasyncgenfunction(bare)

@@ -28,9 +28,9 @@ class BuildOptions:
     wheel: Path | None = None
     """Wheel of Penstock; None for the package index."""
     no_cache: bool = False
-    """Whether to build every layer again."""
+    """True if to build every layer again."""
     verbose: bool = False
-    """Whether to print all output of the builder."""
+    """True if to print all output of the builder."""
 
 
 def build(

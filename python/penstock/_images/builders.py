@@ -32,9 +32,9 @@ class Builder:
     probe: tuple[str, ...]
     """Arguments of a quick command that fails if the builder does not work."""
     dates: bool
-    """Whether it can set the time of all files, so that equal contexts give equal images."""
+    """True if it can set the time of all files, so that equal contexts give equal images."""
     runs: bool = True
-    """Whether it can run images."""
+    """True if it can run images."""
 
     def command(self, context: Path, name: str, id_file: Path, epoch: int, *, no_cache: bool) -> list[str]:
         """The command that builds an image."""

@@ -41,10 +41,10 @@ class IgnoreRules:
         own = file.read_text(encoding="utf-8").splitlines() if file.is_file() else []
         self._rules = list(_rules([*ALWAYS, *own]))
         self.includes_below = any(includes for _, includes in self._rules)
-        """Whether an ignored folder may contain files that are included."""
+        """True if an ignored folder may contain files that are included."""
 
     def __call__(self, path: str) -> bool:
-        """Whether a file or folder is ignored. The path is relative to the folder, with `/`."""
+        """True if a file or folder is ignored. The path is relative to the folder, with `/`."""
         ignored = False
         for pattern, includes in self._rules:
             # Patterns of folders match everything in them.

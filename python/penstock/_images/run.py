@@ -40,7 +40,7 @@ class ServeRequest:
     file: str | None = None
     """The configuration file of `--config`."""
     code_only: bool = False
-    """Whether there are options for code only: an integration, its options, or reload."""
+    """True if there are options for code only: an integration, its options, or reload."""
 
     @property
     def variables(self) -> list[str]:

@@ -78,7 +78,7 @@ class Model(Generic[P, R]):
     max_queue: int
     """Most requests that wait."""
     streams: bool
-    """Whether the handler returns any number of responses to a request, as an iterator."""
+    """True if the handler returns any number of responses to a request, as an iterator."""
     queueing: Queueing | None
     """Queue settings; None for one priority level without a limit on the wait."""
     resources: Resources | None
@@ -90,7 +90,7 @@ class Model(Generic[P, R]):
     calls: tuple[str, ...] | None
     """The only models that the handler may call; None for any."""
     open: bool
-    """Whether the handler takes raw requests: any tensors, or HTTP requests to its routes."""
+    """True if the handler takes raw requests: any tensors, or HTTP requests to its routes."""
     routes: tuple[str, ...]
     """HTTP methods and path patterns of the model's routes."""
     __wrapped__: Callable[P, R]

@@ -66,5 +66,5 @@ class ModelOptions(TypedDict, total=False):
     fallback: Fallback | None
     """The model that responds to requests to these routes where this one does not."""
     lenient: bool
-    """Whether V2 requests to a handler of raw requests may contain null for NaN, datatypes in lower case, and any
+    """True if V2 requests to a handler of raw requests may contain null for NaN, datatypes in lower case, and any
     gRPC version; default False."""

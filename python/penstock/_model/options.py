@@ -67,7 +67,7 @@ def wire_name(given: object, target: object, *, routes: bool) -> str:
 
 
 def belongs_to_model(name: str) -> bool:
-    """Whether a model is loaded and unloaded with another one, as explainers are."""
+    """True if a model is loaded and unloaded with another one, as explainers are."""
     return ":" in name[1:]
 
 
@@ -172,7 +172,7 @@ def description_of(given: object, target: Any, method: str, where: str) -> str:
 
 
 def streams_of(declared: bool | None, handler: Callable[..., Any], where: str) -> bool:
-    """Whether a handler streams.
+    """True if a handler streams.
 
     Raises:
         SignatureError: a generator with `streams=False`.

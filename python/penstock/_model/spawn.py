@@ -109,7 +109,7 @@ def _path_of(module: ModuleType) -> str | None:
 
 
 def _is_importable(name: str) -> bool:
-    """Whether the import system can find a loaded module again."""
+    """True if the import system can find a loaded module again."""
     from importlib.machinery import PathFinder
 
     path = None

@@ -111,7 +111,7 @@ def _file(module: ModuleType) -> str:
 
 
 def _is_of_project(file: str) -> bool:
-    """Whether a file is the user's own source: neither installed nor part of Penstock."""
+    """True if a file is the user's own source: neither installed nor part of Penstock."""
     if not file.endswith(".py") or _is_in(file, (_OWN,)):
         return False
     return not {"site-packages", "dist-packages"} & set(file.split(os.sep)) and not _is_in(file, _INSTALLED)

@@ -82,7 +82,7 @@ class Reloader:
             echo(f"penstock: {report}")
 
     def _has_changed(self) -> bool:
-        """Whether a file has changed and is complete: in the same state at two checks."""
+        """True if a file has changed and is complete: in the same state at two checks."""
         now = self._file_states(siblings=self._failed)
         if now == self._states:
             return False

@@ -41,11 +41,11 @@ class ModelState:
     """Versions that a client unloaded."""
 
     def is_current(self, version: str, fingerprint: object) -> bool:
-        """Whether this form of a version has been loaded, or has failed, already."""
+        """True if this form of a version has been loaded, or has failed, already."""
         return fingerprint in (self.serving.get(version, self), self.failed.get(version, (self,))[0])
 
     def is_unloaded(self) -> bool:
-        """Whether a client has unloaded the model."""
+        """True if a client has unloaded the model."""
         return bool(self.unloaded) and not self.serving
 
     def index_entries(self, loading: Iterable[str]) -> list[tuple[str, bool, str]]:

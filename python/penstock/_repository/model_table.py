@@ -42,16 +42,16 @@ class ModelTable:
 
     @property
     def started(self) -> bool:
-        """Whether the server has started."""
+        """True if the server has started."""
         return self._models is not None
 
     @property
     def has_garbage(self) -> bool:
-        """Whether code of replaced versions may have to be freed."""
+        """True if code of replaced versions may have to be freed."""
         return self._replaced > 0
 
     def has(self, name: str) -> bool:
-        """Whether a model of that name serves, or could be loaded."""
+        """True if a model of that name serves, or could be loaded."""
         return name in self.states
 
     def state(self, name: str) -> ModelState:

@@ -117,7 +117,7 @@ class Folder:
 
 
 def is_name(text: str) -> bool:
-    """Whether a folder of that name can be a model, or a version."""
+    """True if a folder of that name can be a model, or a version."""
     return _NAME.fullmatch(text) is not None
 
 

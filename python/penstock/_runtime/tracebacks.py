@@ -26,5 +26,5 @@ def summary(error: BaseException) -> str:
 
 
 def is_ours(filename: str) -> bool:
-    """Whether a frame's file is part of Penstock or of the import system."""
+    """True if a frame's file is part of Penstock or of the import system."""
     return filename.startswith((_OWN, "<frozen importlib", "<frozen runpy")) or filename == contextlib.__file__

@@ -135,7 +135,7 @@ class _Stop:
         self._thread.start()
 
     def has_ended(self, patience: float) -> bool:
-        """Whether the stop ends within `patience` seconds."""
+        """True if the stop ends within `patience` seconds."""
         self._thread.join(patience)
         return not self._thread.is_alive()
 

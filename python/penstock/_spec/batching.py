@@ -70,7 +70,7 @@ class Batching:
     max_size: int
     """Limit of rows in one call."""
     dynamic: bool
-    """Whether rows of different requests may share a call."""
+    """True if rows of different requests may share a call."""
     max_delay: float
     """Seconds that the oldest request may wait for others."""
     preferred_sizes: tuple[int, ...]
@@ -78,13 +78,13 @@ class Batching:
     oversize: Literal["refuse", "split"]
     """Handling of a request with more rows than `max_size`."""
     hold: bool
-    """Whether instances hold for clients that return."""
+    """True if instances hold for clients that return."""
     sizes: tuple[int, ...]
     """The only batch sizes for the handler, ascending; empty for any size."""
     pad: Literal["last", "zeros"]
     """Padding of a batch."""
     retry_on_oom: bool
-    """Whether a batch that is too large for the memory is computed again in smaller ones."""
+    """True if a batch that is too large for the memory is computed again in smaller ones."""
     cost: Cost | None
     """Cost of a row by its sizes; None where only rows are limited."""
     max_cost: int | None
@@ -94,7 +94,7 @@ class Batching:
     target_p99: float | None
     """Target of the 99th percentile of latency, in seconds; None for no target."""
     reject_late: bool
-    """Whether a request is refused that could not be answered within it."""
+    """True if a request is refused that could not be answered within it."""
     max_duration: float | None
     """Limit of the expected duration of a batch, in seconds; None for no limit."""
 

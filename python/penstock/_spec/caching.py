@@ -45,7 +45,7 @@ class Cache:
     revision: str | None
     """Name of the code and weights, for shared responses."""
     per_caller: bool
-    """Whether responses may depend on the id, priority and headers of a request."""
+    """True if responses may depend on the id, priority and headers of a request."""
 
     def __init__(
         self,

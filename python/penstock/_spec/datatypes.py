@@ -46,7 +46,7 @@ class Datatype(NamedTuple):
     dtype: np.dtype[Any] | None
     """The dtype of arrays; None for BYTES."""
     text: bool
-    """Whether BYTES elements are `str` to the handler."""
+    """True if BYTES elements are `str` to the handler."""
 
 
 def parse(datatype: object) -> Datatype:

@@ -80,7 +80,7 @@ class Flags:
     """
 
     lenient: bool = False
-    """Whether requests may contain null for NaN, datatypes in lower case, and any gRPC version."""
+    """True if requests may contain null for NaN, datatypes in lower case, and any gRPC version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,9 +100,9 @@ class Definition(Flags):
     max_queue: int
     """Most requests that wait; one more is refused as `Overloaded`."""
     wants_context: bool
-    """Whether `call` takes a `Context` as its last argument."""
+    """True if `call` takes a `Context` as its last argument."""
     streams: bool
-    """Whether `call` returns an iterator of any number of responses, instead of one."""
+    """True if `call` returns an iterator of any number of responses, instead of one."""
     factory: Callable[[], Handler]
     """Builds one instance. Called once per instance, on the instance's own thread."""
     explainer: Definition | None = None
@@ -134,12 +134,12 @@ class Definition(Flags):
     calls: tuple[str, ...] | None = None
     """Names of the models that the handler calls; None if not declared."""
     check_shapes: bool = True
-    """Whether outputs may differ in shape from their declaration."""
+    """True if outputs may differ in shape from their declaration."""
     open: bool = False
-    """Whether `call` takes raw requests, one or a list of them, in place of inputs."""
+    """True if `call` takes raw requests, one or a list of them, in place of inputs."""
     routes: tuple[str, ...] = ()
     """HTTP methods and path patterns whose requests the model takes as raw requests."""
     fallback: Fallback | None = None
     """The model that responds to requests which this one does not serve; None to send this model's errors."""
     opaque: bool = False
-    """Whether `call` takes and returns `_core.TensorHandle` tensors in place of arrays."""
+    """True if `call` takes and returns `_core.TensorHandle` tensors in place of arrays."""

@@ -55,17 +55,17 @@ class Tensor:
     shape: tuple[int, ...]
     """Sizes of the axes without the batch axis; -1 is variable."""
     optional: bool
-    """Whether a request may leave it out."""
+    """True if a request may leave it out."""
     dtype: np.dtype[Any] | None
     """The dtype of the arrays that a handler gets; None for BYTES (object arrays)."""
     text: bool
-    """Whether the elements of a BYTES array are `str` instead of `bytes`."""
+    """True if the elements of a BYTES array are `str` instead of `bytes`."""
     labels: tuple[str, ...]
     """Names of the elements of a row; empty for none."""
     document: bool
-    """Whether it carries one JSON document, which is JSON in the V1 protocol too."""
+    """True if it carries one JSON document, which is JSON in the V1 protocol too."""
     ragged: bool
-    """Whether rows of different lengths are concatenated in a batch."""
+    """True if rows of different lengths are concatenated in a batch."""
     pad: float | str | bytes | None
     """Padding value of rows of different lengths; None without padding."""
 

@@ -48,7 +48,7 @@ class Base(Generic[Core]):
 
     @property
     def closed(self) -> bool:
-        """Whether the client is closed."""
+        """True if the client is closed."""
         return self._closed
 
     def _make(self, url: str, settings: Settings) -> Core:

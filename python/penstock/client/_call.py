@@ -24,7 +24,7 @@ Call = tuple[
 
 
 def needs_metadata(inputs: Mapping[str, Any]) -> bool:
-    """Whether a value needs the model's metadata to determine its datatype or shape."""
+    """True if a value needs the model's metadata to determine its datatype or shape."""
     return any(not isinstance(value, np.ndarray) and not hasattr(value, "__array__") for value in inputs.values())
 
 

@@ -33,7 +33,7 @@ class ClientOptions(TypedDict, total=False):
     compression: str | None
     """Compression of requests: "gzip", "deflate" or "zstd". Default None: none."""
     accept_compression: bool
-    """Whether the server may compress responses. Default False."""
+    """True if the server may compress responses. Default False."""
     binary: bool
     """REST: whether tensors are sent as raw bytes; False for servers that read JSON only. Default True."""
     max_answer_bytes: int

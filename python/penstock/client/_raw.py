@@ -32,7 +32,7 @@ class HttpAnswer:
 
     @property
     def ok(self) -> bool:
-        """Whether the status is from 200 to 299."""
+        """True if the status is from 200 to 299."""
         return 200 <= self.status < 300
 
     @property

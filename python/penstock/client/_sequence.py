@@ -26,7 +26,7 @@ class _Flags:
 
     @property
     def ended(self) -> bool:
-        """Whether the last request has been sent."""
+        """True if the last request has been sent."""
         return self._ended
 
     def _parameters(self, given: Mapping[str, Any] | None, end: bool) -> dict[str, Any]:

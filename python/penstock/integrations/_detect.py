@@ -148,7 +148,7 @@ def choice(path: Path, detection: Detection) -> str:
 
 
 def is_for_integrations(target: str) -> bool:
-    """Whether integrations load a target of the command line, rather than an import.
+    """True if integrations load a target of the command line, rather than an import.
 
     They load folders, and files that are not Python. They load a Python file that an integration recognises, unless it
     imports Penstock. A package that is named as a module is imported, unless an integration recognises it.

@@ -40,7 +40,7 @@ def file_of(path: Path) -> Path:
 
 
 def imports_penstock(path: Path) -> bool:
-    """Whether a Python file imports Penstock anywhere. Imports of `penstock.compat` do not count."""
+    """True if a Python file imports Penstock anywhere. Imports of `penstock.compat` do not count."""
     if path.suffix != ".py":
         return False
     try:
@@ -55,7 +55,7 @@ def imports_penstock(path: Path) -> bool:
 
 
 def is_repository(path: Path) -> bool:
-    """Whether a folder is a model repository: `NAME/VERSION/model.py`."""
+    """True if a folder is a model repository: `NAME/VERSION/model.py`."""
     return path.is_dir() and any(path.glob("*/[0-9]*/model.py"))
 
 

@@ -26,7 +26,7 @@ def kind_of(head: bytes) -> str:
 
 
 def is_tar(head: bytes) -> bool:
-    """Whether the first 512 bytes of a file are a tar header."""
+    """True if the first 512 bytes of a file are a tar header."""
     try:
         tarfile.TarInfo.frombuf(head[: tarfile.BLOCKSIZE], "utf-8", "surrogateescape")
     except tarfile.HeaderError:

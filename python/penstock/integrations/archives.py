@@ -43,7 +43,7 @@ Rename = Callable[[str], "str | None"]
 
 
 def is_archive(name: str) -> bool:
-    """Whether a file name has an extension of an archive."""
+    """True if a file name has an extension of an archive."""
     return name.lower().endswith(_ENDINGS)
 
 

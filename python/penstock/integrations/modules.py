@@ -129,7 +129,7 @@ class IsolatedModules:
         return sys.modules[home]
 
     def _has(self, top: str) -> bool:
-        """Whether a name is a module of the app. As in Python, an installed module precedes a namespace package."""
+        """True if a name is a module of the app. As in Python, an installed module precedes a namespace package."""
         known = self._known.get(top)
         if known is None:
             spec = PathFinder.find_spec(f"{self.name}.{top}", self._folders)

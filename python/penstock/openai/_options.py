@@ -13,10 +13,10 @@ def check_once(body: Body) -> None:
 
 
 def streams(body: Body) -> bool:
-    """Whether the request wants a stream."""
+    """True if the request wants a stream."""
     return body.get("stream", bool, False)
 
 
 def wants_usage(body: Body) -> bool:
-    """Whether the request wants token counts at the end of the stream."""
+    """True if the request wants token counts at the end of the stream."""
     return bool(body.get("stream_options", dict, {}).get("include_usage"))

@@ -22,7 +22,7 @@ class Stops:
     def __init__(self, texts: list[str]) -> None:
         self._texts, self._held = texts, ""
         self.found = False
-        """Whether a stop text was found."""
+        """True if a stop text was found."""
 
     @classmethod
     def of(cls, body: Body) -> list[str]:

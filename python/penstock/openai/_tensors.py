@@ -56,7 +56,7 @@ class TextInput:
 
     @property
     def takes_several(self) -> bool:
-        """Whether one call takes several texts, without a batch axis."""
+        """True if one call takes several texts, without a batch axis."""
         return not self.batched and self.tensor.shape == (-1,)
 
     def arrays(self, texts: list[str]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Loader(importlib.abc.InspectLoader):
         sys.modules[module.__name__] = importlib.import_module(self.real.name)
 
     def is_package(self, fullname: str) -> bool:
-        """Whether modules can be below it."""
+        """True if modules can be below it."""
         return self.real.submodule_search_locations is not None
 
     def get_code(self, fullname: str) -> CodeType | None:
