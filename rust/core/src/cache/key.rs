@@ -36,23 +36,23 @@ impl Key {
         request.inputs.iter().for_each(|input| digest.input(input.as_ref()));
         // A handler that reads metadata may depend on any of it.
         digest.number(u64::from(request.metadata.is_some()));
-        if let Some(caller) = &request.metadata {
+        if let Some(metadata) = &request.metadata {
             let apart = spec.cache.as_ref().is_none_or(|caching| caching.per_client);
             digest.number(u64::from(apart));
             if apart {
                 digest.number(request.schedule.priority);
-                digest.text(&caller.id);
-                digest.number(caller.headers.len() as u64);
-                for (name, value) in caller.headers.iter() {
+                digest.text(&metadata.id);
+                digest.number(metadata.headers.len() as u64);
+                for (name, value) in metadata.headers.iter() {
                     digest.text(name);
                     digest.text(value);
                 }
             }
             // The handler may compute the requested outputs only.
-            digest.number(caller.outputs.as_ref().map_or(u64::MAX, |outputs| outputs.len() as u64));
-            caller.outputs.iter().flatten().for_each(|&output| digest.number(output as u64));
-            digest.number(caller.parameters.len() as u64);
-            for (name, value) in &caller.parameters {
+            digest.number(metadata.outputs.as_ref().map_or(u64::MAX, |outputs| outputs.len() as u64));
+            metadata.outputs.iter().flatten().for_each(|&output| digest.number(output as u64));
+            digest.number(metadata.parameters.len() as u64);
+            for (name, value) in &metadata.parameters {
                 digest.text(name);
                 digest.parameter(value);
             }
@@ -179,8 +179,8 @@ mod tests {
     fn caller(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let headers = headers.iter().copied().collect();
-        let caller = RequestMetadata { id: id.to_owned(), parameters, headers, outputs: None };
-        InferRequest { metadata: Some(Box::new(caller)), ..request([Some(b"x"), None]) }
+        let metadata = RequestMetadata { id: id.to_owned(), parameters, headers, outputs: None };
+        InferRequest { metadata: Some(Box::new(metadata)), ..request([Some(b"x"), None]) }
     }
 
     #[test]

@@ -161,9 +161,9 @@ mod tests {
     }
 
     fn put(store: &mut Store, number: u64, length: usize, now: Instant) -> Evicted {
-        let answer = answer(length);
-        let bytes = cost(&answer);
-        store.put(key(number), answer, bytes, now)
+        let response = answer(length);
+        let bytes = cost(&response);
+        store.put(key(number), response, bytes, now)
     }
 
     fn has(store: &mut Store, number: u64, now: Instant) -> bool {

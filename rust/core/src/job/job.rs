@@ -192,12 +192,12 @@ impl Job {
                 let mut first = 0;
                 for (part, outputs) in parts.into_iter().zip(scatter_padded(outputs, rows, padded, takes)) {
                     let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
-                    let answer = failed.for_request(first, &part.request);
+                    let error = failed.for_request(first, &part.request);
                     first += part.request.rows;
                     let parameters = parameters.clone();
                     deliveries.push(
                         part.reply,
-                        answer.map_or(Ok(InferResponse { outputs, parameters, timings, head: None }), Err),
+                        error.map_or(Ok(InferResponse { outputs, parameters, timings, head: None }), Err),
                     );
                 }
             }

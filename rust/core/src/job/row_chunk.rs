@@ -22,8 +22,8 @@ impl<T> RowChunk<T> {
     pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<RowChunk<U>> {
         Some(match self {
             Self::Nothing => RowChunk::Nothing,
-            Self::More(answer) => RowChunk::More(make(answer)?),
-            Self::Last(answer) => RowChunk::Last(make(answer)?),
+            Self::More(response) => RowChunk::More(make(response)?),
+            Self::Last(response) => RowChunk::Last(make(response)?),
             Self::End => RowChunk::End,
             Self::Fail(error) => RowChunk::Fail(error),
         })
@@ -31,8 +31,8 @@ impl<T> RowChunk<T> {
 }
 
 impl<T> From<Result<T>> for RowChunk<T> {
-    fn from(answer: Result<T>) -> Self {
-        answer.map_or_else(Self::Fail, Self::More)
+    fn from(response: Result<T>) -> Self {
+        response.map_or_else(Self::Fail, Self::More)
     }
 }
 
@@ -40,7 +40,7 @@ impl<T> From<RowChunk<T>> for Result<T> {
     /// Converts to the only response of a request.
     fn from(chunk: RowChunk<T>) -> Self {
         match chunk {
-            RowChunk::More(answer) | RowChunk::Last(answer) => Ok(answer),
+            RowChunk::More(response) | RowChunk::Last(response) => Ok(response),
             RowChunk::Fail(error) => Err(error),
             RowChunk::Nothing | RowChunk::End => Err(Error::handler("the handler had no answer to a request")),
         }

@@ -23,14 +23,14 @@ pub struct Streaming {
     /// Open rows of each request; 0 after the end of its stream.
     open_rows: Vec<usize>,
     /// Responses sent to each request.
-    answers: Vec<usize>,
+    responses: Vec<usize>,
     /// Time at which the handler continued after its last chunk.
     pub(super) resumed: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
-    caller: usize,
+    client: usize,
     /// Index among the request's rows.
     index: usize,
     open: bool,
@@ -40,12 +40,12 @@ impl Job {
     /// Starts streaming.
     pub fn stream(self) -> Streaming {
         let sizes = self.parts().iter().map(|part| part.request.rows).enumerate();
-        let rows = sizes.flat_map(|(caller, size)| (0..size).map(move |index| Row { caller, index, open: true }));
+        let rows = sizes.flat_map(|(client, size)| (0..size).map(move |index| Row { client, index, open: true }));
         let rows = rows.collect();
         // A request without rows is open until the end, too.
         let open_rows = self.parts().iter().map(|part| part.request.rows.max(1)).collect();
-        let answers = vec![0; self.parts().len()];
-        Streaming { job: self, rows, open_rows, answers, resumed: Instant::now() }
+        let responses = vec![0; self.parts().len()];
+        Streaming { job: self, rows, open_rows, responses, resumed: Instant::now() }
     }
 }
 
@@ -69,15 +69,15 @@ impl Streaming {
     /// so
     /// that it does not block the other rows and the instance.
     pub fn wait_for_room(&mut self) {
-        for caller in 0..self.open_rows.len() {
-            if self.open_rows[caller] == 0 {
+        for client in 0..self.open_rows.len() {
+            if self.open_rows[client] == 0 {
                 continue;
             }
             let has_room =
-                self.reply(caller).channel().is_none_or(|channel| channel.wait_for_room(SLOW_READER_TIMEOUT));
+                self.reply(client).channel().is_none_or(|channel| channel.wait_for_room(SLOW_READER_TIMEOUT));
             if !has_room {
                 let error = stalled(&self.job.spec().name, SLOW_READER_TIMEOUT);
-                self.close(caller, Err(error));
+                self.close(client, Err(error));
             }
         }
         self.resumed = Instant::now();
@@ -85,10 +85,10 @@ impl Streaming {
 
     /// Ends the streams of the clients without room, after the handler has waited for them.
     pub fn drop_slow_clients(&mut self) {
-        for caller in 0..self.open_rows.len() {
-            if self.open_rows[caller] > 0 && self.reply(caller).channel().is_some_and(Channel::is_full) {
+        for client in 0..self.open_rows.len() {
+            if self.open_rows[client] > 0 && self.reply(client).channel().is_some_and(Channel::is_full) {
                 let error = stalled(&self.job.spec().name, SLOW_READER_TIMEOUT);
-                self.close(caller, Err(error));
+                self.close(client, Err(error));
             }
         }
         self.resumed = Instant::now();
@@ -107,8 +107,8 @@ impl Streaming {
             return Ok(());
         }
         let sizes: Vec<usize> = self.job.parts().iter().map(|part| part.request.rows).collect();
-        for (caller, outputs) in scatter_padded(outputs, sizes, self.job.padded(), false).into_iter().enumerate() {
-            self.push_to(caller, outputs.into(), parameters, last, now);
+        for (client, outputs) in scatter_padded(outputs, sizes, self.job.padded(), false).into_iter().enumerate() {
+            self.push_to(client, outputs.into(), parameters, last, now);
         }
         self.resumed = now;
         Ok(())
@@ -117,16 +117,16 @@ impl Streaming {
     /// Sends a chunk to a request, unless its stream is over.
     pub(super) fn push_to(
         &mut self,
-        caller: usize,
+        client: usize,
         own: RequestOutput,
         parameters: &Parameters,
         last: bool,
         now: Instant,
     ) {
-        if self.open_rows[caller] > 0 {
-            self.push(caller, own, parameters, last, now);
+        if self.open_rows[client] > 0 {
+            self.push(client, own, parameters, last, now);
             if last {
-                self.close(caller, Ok(()));
+                self.close(client, Ok(()));
             }
         }
     }
@@ -178,54 +178,54 @@ impl Streaming {
     }
 
     fn fail_row(&mut self, place: usize, error: &Error) {
-        let Row { caller, index, open } = self.rows[place];
+        let Row { client, index, open } = self.rows[place];
         if open {
-            let alone = self.job.parts()[caller].request.rows == 1;
-            self.close(caller, Err(if alone { error.clone() } else { error.in_row(index) }));
+            let alone = self.job.parts()[client].request.rows == 1;
+            self.close(client, Err(if alone { error.clone() } else { error.in_row(index) }));
         }
     }
 
     /// Ends all streams without an error. Later results are ignored.
     pub fn end_all(&mut self) {
-        for caller in 0..self.open_rows.len() {
-            self.close(caller, Ok(()));
+        for client in 0..self.open_rows.len() {
+            self.close(client, Ok(()));
         }
     }
 
     /// Ends the open streams, with an error if there is one.
     pub fn finish(mut self, result: Result<InterpreterTimes>) {
         self.job.conclude(&result);
-        for caller in 0..self.open_rows.len() {
-            self.close(caller, result.as_ref().map(|_| ()).map_err(Clone::clone));
+        for client in 0..self.open_rows.len() {
+            self.close(client, result.as_ref().map(|_| ()).map_err(Clone::clone));
         }
     }
 
     /// Requests with open streams.
     fn open(&self) -> impl Iterator<Item = (usize, &Reply)> {
         let replies = self.job.parts().iter().map(|part| &part.reply).enumerate();
-        replies.filter(|(caller, _)| self.open_rows[*caller] > 0)
+        replies.filter(|(client, _)| self.open_rows[*client] > 0)
     }
 
-    fn reply(&self, caller: usize) -> &Reply {
-        &self.job.parts()[caller].reply
+    fn reply(&self, client: usize) -> &Reply {
+        &self.job.parts()[client].reply
     }
 
     fn send_row(&mut self, place: usize, outputs: Outputs, mut parameters: Parameters, ends: bool) -> Result<()> {
         self.job.check(&outputs, 1)?;
-        let Row { caller, index, .. } = self.rows[place];
-        let alone = self.job.parts()[caller].request.rows == 1;
+        let Row { client, index, .. } = self.rows[place];
+        let alone = self.job.parts()[client].request.rows == 1;
         if !alone {
             parameters.push(("row".to_owned(), Parameter::Int(i64::try_from(index).unwrap_or(i64::MAX))));
         }
         let outputs: Outputs = outputs.into_iter().map(crate::Tensor::into_shared).collect();
-        self.push(caller, RequestOutput::from(outputs), &parameters, ends && alone, Instant::now());
+        self.push(client, RequestOutput::from(outputs), &parameters, ends && alone, Instant::now());
         Ok(())
     }
 
-    fn push(&mut self, caller: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
-        let left = self.reply(caller).is_abandoned();
-        self.count(caller, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success }, now);
-        let part = &self.job.parts()[caller];
+    fn push(&mut self, client: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
+        let left = self.reply(client).is_abandoned();
+        self.count(client, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success }, now);
+        let part = &self.job.parts()[client];
         let timings = Timings { queue: part.waited, compute: self.job.running_until(now), batch_rows: self.job.rows() };
         if let Some(channel) = part.reply.channel() {
             let response = own.response(parameters, timings);
@@ -236,32 +236,32 @@ impl Streaming {
     fn end_row(&mut self, place: usize) {
         let row = &mut self.rows[place];
         if std::mem::replace(&mut row.open, false) {
-            let caller = row.caller;
-            match self.open_rows[caller] {
-                1 => self.close(caller, Ok(())),
-                open => self.open_rows[caller] = open.saturating_sub(1),
+            let client = row.client;
+            match self.open_rows[client] {
+                1 => self.close(client, Ok(())),
+                open => self.open_rows[client] = open.saturating_sub(1),
             }
         }
     }
 
     /// Updates the protocol's statistics with one response.
-    fn count(&mut self, caller: usize, outcome: ResponseOutcome, now: Instant) {
-        let place = self.answers[caller];
-        self.answers[caller] += 1;
+    fn count(&mut self, client: usize, outcome: ResponseOutcome, now: Instant) {
+        let place = self.responses[client];
+        self.responses[client] += 1;
         self.job.metrics().statistics.responded(place, now - self.resumed, Duration::ZERO, outcome);
     }
 
     /// Ends the stream of a request, unless it is over.
-    pub(super) fn close(&mut self, caller: usize, result: Result<()>) {
-        if std::mem::take(&mut self.open_rows[caller]) == 0 {
+    pub(super) fn close(&mut self, client: usize, result: Result<()>) {
+        if std::mem::take(&mut self.open_rows[client]) == 0 {
             return;
         }
         match result {
-            Err(_) => self.count(caller, ResponseOutcome::Fail, Instant::now()),
-            Ok(()) if self.reply(caller).channel().is_some_and(Channel::has_ended) => {}
-            Ok(()) => self.count(caller, ResponseOutcome::Empty, Instant::now()),
+            Err(_) => self.count(client, ResponseOutcome::Fail, Instant::now()),
+            Ok(()) if self.reply(client).channel().is_some_and(Channel::has_ended) => {}
+            Ok(()) => self.count(client, ResponseOutcome::Empty, Instant::now()),
         }
-        let reply = self.reply(caller);
+        let reply = self.reply(client);
         if let Some(channel) = reply.channel() {
             match result {
                 Ok(()) => channel.end(reply.completions()),
@@ -274,8 +274,8 @@ impl Streaming {
 impl Drop for Streaming {
     fn drop(&mut self) {
         let error = self.job.lost_error();
-        for caller in 0..self.open_rows.len() {
-            self.close(caller, Err(error.clone()));
+        for client in 0..self.open_rows.len() {
+            self.close(client, Err(error.clone()));
         }
     }
 }

@@ -12,23 +12,23 @@ impl Streaming {
     pub fn send_per_request(&mut self, results: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
         self.job.check_response_count(results.len())?;
         let now = Instant::now();
-        for (caller, chunk) in results.into_iter().enumerate() {
+        for (client, chunk) in results.into_iter().enumerate() {
             match chunk {
                 RowChunk::Nothing => {}
-                RowChunk::More(own) => self.send_own(caller, own, parameters, false, now),
-                RowChunk::Last(own) => self.send_own(caller, own, parameters, true, now),
-                RowChunk::End => self.close(caller, Ok(())),
-                RowChunk::Fail(error) => self.close(caller, Err(error)),
+                RowChunk::More(own) => self.send_own(client, own, parameters, false, now),
+                RowChunk::Last(own) => self.send_own(client, own, parameters, true, now),
+                RowChunk::End => self.close(client, Ok(())),
+                RowChunk::Fail(error) => self.close(client, Err(error)),
             }
         }
         self.resumed = now;
         Ok(())
     }
 
-    fn send_own(&mut self, caller: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
-        match self.job.check_request_output(own, &self.job.parts()[caller]) {
-            Ok(own) => self.push_to(caller, own, parameters, last, now),
-            Err(error) => self.close(caller, Err(error)),
+    fn send_own(&mut self, client: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
+        match self.job.check_request_output(own, &self.job.parts()[client]) {
+            Ok(own) => self.push_to(client, own, parameters, last, now),
+            Err(error) => self.close(client, Err(error)),
         }
     }
 }

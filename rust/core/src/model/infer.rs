@@ -74,29 +74,29 @@ impl Model {
         let InferRequest {
             inputs,
             rows,
-            metadata: caller,
+            metadata,
             deadline,
             protocol,
             schedule,
             takes_ownership: takes_memory,
-            context: origin,
+            context,
             ..
         } = request;
         split(inputs, rows, max_rows)
             .into_iter()
             .zip((0..).step_by(max_rows))
             .map(|((inputs, rows), before)| {
-                let (caller, mut schedule, origin) = (caller.clone(), schedule.clone(), origin.clone());
+                let (metadata, mut schedule, context) = (metadata.clone(), schedule.clone(), context.clone());
                 schedule.rows_before = Some(before);
                 let part = InferRequest {
                     inputs,
                     rows,
-                    metadata: caller,
+                    metadata,
                     deadline,
                     protocol,
                     schedule,
                     takes_ownership: takes_memory,
-                    context: origin,
+                    context,
                     raw: None,
                 };
                 self.queue.submit(part, completions)
@@ -107,17 +107,17 @@ impl Model {
     /// Joins the responses to the parts of a request.
     async fn join_parts(&self, tickets: Vec<Ticket>) -> Result<InferResponse> {
         let batches = tickets.len();
-        let mut answer: Option<InferResponse> = None;
+        let mut response: Option<InferResponse> = None;
         let mut outputs = Vec::with_capacity(tickets.len());
         for ticket in tickets {
             let mut part = ticket.await?;
             outputs.push(std::mem::take(&mut part.outputs));
-            answer.get_or_insert(part);
+            response.get_or_insert(part);
         }
         self.metrics().statistics.merge_parts(batches);
-        let mut answer = answer.ok_or_else(|| Error::new(Kind::Internal, "a split request has no parts"))?;
-        answer.outputs = concatenate_outputs(outputs)?;
-        Ok(answer)
+        let mut response = response.ok_or_else(|| Error::new(Kind::Internal, "a split request has no parts"))?;
+        response.outputs = concatenate_outputs(outputs)?;
+        Ok(response)
     }
 
     async fn single_response(&self, mut chunks: ResponseStream) -> Result<InferResponse> {

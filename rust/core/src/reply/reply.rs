@@ -125,7 +125,7 @@ pub fn replies(completions: Option<CompletionQueue>) -> (Reply, ResponseStream) 
 impl Target {
     fn is_abandoned(&self) -> bool {
         match self {
-            Self::Remote(caller) => caller.is_abandoned(),
+            Self::Remote(client) => client.is_abandoned(),
             Self::Single(slot) => slot.is_abandoned(),
             Self::Stream(channel) => channel.is_abandoned(),
         }
@@ -154,8 +154,8 @@ impl Reply {
     }
 
     /// Reply to a client of another process. Results sent to it are ignored.
-    pub fn remote(caller: Arc<dyn RemoteClient>) -> Self {
-        Self { target: Some(Target::Remote(caller)), completions: None }
+    pub fn remote(client: Arc<dyn RemoteClient>) -> Self {
+        Self { target: Some(Target::Remote(client)), completions: None }
     }
 
     /// Returns true if the client has abandoned the request.

@@ -118,15 +118,15 @@ impl InferResponse {
     /// Name of an output: declared, or from the response head.
     pub fn output_name<'a>(&'a self, spec: &'a ModelSpec, index: usize) -> Option<&'a str> {
         match &self.head {
-            Some(told) => told.names.get(index).map(|name| &**name),
+            Some(head) => head.names.get(index).map(|name| &**name),
             None => spec.outputs.get(index).map(|output| &*output.name),
         }
     }
 
     /// Declaration of a raw-request model's response; `None` for other models.
     pub fn raw_spec(&self, spec: &ModelSpec) -> Option<ModelSpec> {
-        let told = self.head.as_ref()?;
-        let outputs = told.names.iter().zip(&self.outputs);
+        let head = self.head.as_ref()?;
+        let outputs = head.names.iter().zip(&self.outputs);
         let outputs = outputs.map(|(name, tensor)| {
             TensorSpec::new(name, tensor.datatype(), tensor.shape().iter().map(|&dim| Some(dim)).collect())
         });
@@ -150,35 +150,35 @@ impl From<Outputs> for RequestOutput {
 impl<T> RequestOutput<T> {
     /// Maps the outputs; `None` if `make` returns `None`.
     pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<RequestOutput<U>> {
-        let Self { outputs, parameters, head: told } = self;
-        Some(RequestOutput { outputs: make(outputs)?, parameters, head: told })
+        let Self { outputs, parameters, head } = self;
+        Some(RequestOutput { outputs: make(outputs)?, parameters, head })
     }
 }
 
 impl RequestOutput {
     /// Builds the response; `common` are the parameters of the whole batch.
     pub(crate) fn response(self, common: &Parameters, timings: Timings) -> InferResponse {
-        let Self { outputs, parameters: own, head: told } = self;
+        let Self { outputs, parameters: own, head } = self;
         let parameters = if own.is_empty() { common.clone() } else { common.iter().cloned().chain(own).collect() };
-        InferResponse { outputs, parameters, timings, head: told }
+        InferResponse { outputs, parameters, timings, head }
     }
 
     /// Selects the requested outputs, in that order.
     ///
     /// # Errors
     /// `InvalidInput`: a requested output is missing. `Handler`: two outputs have one name.
-    pub(crate) fn select_outputs(mut self, model: &str, asked: Option<&RawRequest>) -> Result<Self> {
-        let Some(told) = self.head.as_deref_mut() else { return Ok(self) };
-        if told.body.is_some() {
+    pub(crate) fn select_outputs(mut self, model: &str, raw: Option<&RawRequest>) -> Result<Self> {
+        let Some(head) = self.head.as_deref_mut() else { return Ok(self) };
+        if head.body.is_some() {
             self.outputs.clear();
-            told.names = Box::default();
+            head.names = Box::default();
             return Ok(self);
         }
-        let names = &told.names;
+        let names = &head.names;
         if let Some((_, name)) = names.iter().enumerate().find(|(place, name)| names[..*place].contains(name)) {
             return Err(Error::handler(format!("model '{model}' returned output '{name}' twice")));
         }
-        let Some(wanted) = asked.and_then(|asked| asked.outputs.as_deref()) else { return Ok(self) };
+        let Some(wanted) = raw.and_then(|raw| raw.outputs.as_deref()) else { return Ok(self) };
         let place = |wanted: &str| {
             names.iter().position(|name| **name == *wanted).ok_or_else(|| {
                 let has = names.iter().map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ");
@@ -187,7 +187,7 @@ impl RequestOutput {
             })
         };
         self.outputs = wanted.iter().map(|name| Ok(self.outputs[place(name)?].clone())).collect::<Result<_>>()?;
-        told.names = wanted.into();
+        head.names = wanted.into();
         Ok(self)
     }
 }
