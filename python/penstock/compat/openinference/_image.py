@@ -70,7 +70,7 @@ def image_spec(
 def record(file: Path, image: str) -> None:
     """Writes the name of the built image to the function's definition, same as upstream. The next serve uses it.
 
-    A YAML file is rewritten if a one-line change is not possible. Its comments are lost then, with a warning in the log.
+    A YAML file is rewritten if a one-line change is not possible. Its comments are lost then, with a warning.
     """
     entity: dict[str, Any] = dict(parse_file(file))
     spec = dict(entity.get("spec") or {})
