@@ -7,4 +7,5 @@ pub(crate) mod float;
 pub(crate) mod number;
 pub(crate) mod reader;
 pub(crate) mod string;
+pub(crate) mod target;
 pub(crate) mod write;

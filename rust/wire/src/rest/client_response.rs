@@ -3,8 +3,9 @@
 
 use super::parameters;
 use crate::json::{
-    array::{self, Target},
+    array,
     reader::{Reader, Skip},
+    target::Target,
 };
 use crate::{ClientResponse, Limits, NamedTensor, client_types::response_error, json::number};
 use penstock_core::{

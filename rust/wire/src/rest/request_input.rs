@@ -2,8 +2,9 @@
 
 use super::parameters::InputParameters;
 use crate::json::{
-    array::{self, Target},
+    array,
     reader::{Reader, Skip},
+    target::{self, Target},
 };
 use crate::{
     Limits,
@@ -120,7 +121,7 @@ impl<'d, 's> Builder<'d, 's> {
                 b"data" => self.set_data(reader)?,
                 _ => drop(reader.skip(Skip {
                     max_depth: self.limits.max_depth,
-                    outer: array::LEVELS,
+                    outer: target::LEVELS,
                     non_finite: false,
                 })?),
             }
@@ -182,7 +183,7 @@ impl<'d, 's> Builder<'d, 's> {
                 self.buffer = Some(self.read_data(reader, index, datatype)?);
             }
             _ => {
-                reader.skip(Skip { max_depth: self.limits.max_depth, outer: array::LEVELS, non_finite: true })?;
+                reader.skip(Skip { max_depth: self.limits.max_depth, outer: target::LEVELS, non_finite: true })?;
             }
         }
         Ok(())

@@ -3,8 +3,9 @@
 use crate::{DecodedRequest, Limits, request_schema::refuse_raw_request_model};
 use crate::{
     json::{
-        array::{self, Target},
+        array,
         reader::{Reader, Skip},
+        target::Target,
     },
     rest::parameters::RequestParameters,
 };

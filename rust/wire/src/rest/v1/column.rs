@@ -3,10 +3,10 @@
 use crate::{
     Limits,
     json::{
-        array::{Target, describe},
         element::{self, ElementError, Read, Visitor},
         fault::Scan,
         reader::{Reader, Skip},
+        target::{Target, describe},
     },
 };
 use penstock_core::{
