@@ -156,6 +156,6 @@ def test_imports_between_folders_go_one_way(name: str) -> None:
 def test_an_import_through_a_re_export_leads_to_where_the_item_is_defined() -> None:
     core = Crate("core")
     assert core.defining(("Job",)) == ("job", "job")
-    assert core.defining(("queue", "Queue")) == ("queue", "queue")
+    assert core.defining(("queue", "Queue")) == ("queue", "model_queue")
     assert core.defining(("batch", "policy", "Reason")) == ("batch", "reason")
     assert core.upward(tuple(reversed(LAYERS["core"])))
