@@ -3,6 +3,7 @@
 //! ([`gather`]).
 
 pub mod cost;
+mod decision;
 pub mod drain;
 pub mod gather;
 mod part;

@@ -4,11 +4,14 @@
 //! cases: the learned hold ([`super::returns`]), and with several instances the stagger, which spreads their starts by
 //! a fraction of the fixed batch cost. `max_delay` adds a wait, counted from the oldest arrival, if it is set.
 
-pub use super::reason::Reason;
 use super::{
     cost::CostModel,
     returns::Returns,
     target::{Reach, at_best_ns, reach},
+};
+pub use super::{
+    decision::{Decision, View},
+    reason::Reason,
 };
 use crate::Batching;
 
@@ -20,29 +23,6 @@ const FAST_NS: u64 = 100_000;
 
 /// Maximum average requests of a batch for clients that come nearly one by one.
 const FEW_REQUESTS: f64 = 1.5;
-
-/// State of a lane. Times are nanoseconds since the queue was created.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct View {
-    /// Rows that fit into the next batch together.
-    pub rows: usize,
-    /// Cost of these rows, if rows have a cost.
-    pub cost: Option<u64>,
-    /// These rows reach the maximum cost, or the next request would exceed it.
-    pub is_cost_full: bool,
-    /// Waiting requests.
-    pub requests: usize,
-    /// Arrival of the oldest waiting request.
-    pub oldest_ns: u64,
-    /// Earliest deadline of the requests that fit.
-    pub deadline_ns: Option<u64>,
-    /// Instances with a batch.
-    pub busy: usize,
-    /// Those of them that wait for the GIL.
-    pub entering: usize,
-    /// The server is draining.
-    pub draining: bool,
-}
 
 /// Learned state and limits of the policy.
 #[derive(Clone, Debug)]
@@ -67,20 +47,6 @@ struct Limits {
     instances: usize,
     target_ns: Option<u64>,
     max_duration_ns: Option<u64>,
-}
-
-/// Decision for an idle instance.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Decision {
-    /// Cut a batch of at most this many rows.
-    Cut(usize, Reason),
-    /// Wait.
-    Wait {
-        /// Time to decide again; `None` to wait for requests only.
-        until_ns: Option<u64>,
-        /// Number of waiting requests at which to decide again.
-        requests: usize,
-    },
 }
 
 impl State {
