@@ -134,7 +134,7 @@ class Definition(Flags):
     calls: tuple[str, ...] | None = None
     """Names of the models that the handler calls; None if not declared."""
     check_shapes: bool = True
-    """True if outputs may differ in shape from their declaration."""
+    """False if outputs may differ in shape from their declaration."""
     open: bool = False
     """True if `call` takes raw requests, one or a list of them, in place of inputs."""
     routes: tuple[str, ...] = ()

@@ -128,7 +128,7 @@ impl Signals {
         }
     }
 
-    /// Stops handler_spec signals.
+    /// Stops handling signals.
     fn close(&self) {
         self.shared.closed.store(true, Ordering::Release);
         let _ = self.outside.shutdown(Shutdown::Both);
