@@ -30,14 +30,13 @@ CONCURRENCY = 1024
 def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by: str = "penstock") -> Model[..., Any]:
     """A model with the routes of OpenAI's API for other models, which the server needs too.
 
-    They are `POST PREFIX/embeddings`, `/completions` and `/chat/completions`, those of which are served, and `GET
-    PREFIX/models` and `/models/{model}`. Requests go through the queues and batches of their models, with those of all
-    other callers.
+    The routes are `POST PREFIX/embeddings`, `/completions` and `/chat/completions`, if declared, and the two routes
+    `GET PREFIX/models` and `/models/{model}`. Requests share the queues and batches of their models with other clients.
 
     Args:
-        served: Which models are served, and how.
-        prefix: What stands before the paths; clients take it as the end of their `base_url`.
-        name: The name that the routes have in the index of models and in metrics.
+        served: The models and their kinds of routes.
+        prefix: Prefix of the paths; clients use it as the end of their `base_url`.
+        name: Name of the routes' model in the index of models and in metrics.
         owned_by: What the list of models says of each.
 
     Raises:
