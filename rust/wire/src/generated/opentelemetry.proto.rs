@@ -2,97 +2,97 @@
 /// A request of `POST /v1/traces`.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ExportTraceServiceRequest {
-    /// By who made them.
+    /// Spans by resource.
     #[prost(message, repeated, tag = "1")]
     pub resource_spans: ::prost::alloc::vec::Vec<ResourceSpans>,
 }
-/// The spans of one program.
+/// The spans of one resource.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ResourceSpans {
-    /// The program.
+    /// The resource.
     #[prost(message, optional, tag = "1")]
     pub resource: ::core::option::Option<Resource>,
-    /// By which part of it made them.
+    /// Spans by instrumentation scope.
     #[prost(message, repeated, tag = "2")]
     pub scope_spans: ::prost::alloc::vec::Vec<ScopeSpans>,
 }
-/// A program.
+/// A process that produces spans.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Resource {
-    /// What is known of it.
+    /// Attributes, for example service.name.
     #[prost(message, repeated, tag = "1")]
     pub attributes: ::prost::alloc::vec::Vec<KeyValue>,
 }
-/// The spans of one part of a program.
+/// The spans of one instrumentation scope.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ScopeSpans {
-    /// The part.
+    /// The scope.
     #[prost(message, optional, tag = "1")]
     pub scope: ::core::option::Option<InstrumentationScope>,
-    /// Its spans.
+    /// The spans.
     #[prost(message, repeated, tag = "2")]
     pub spans: ::prost::alloc::vec::Vec<Span>,
 }
-/// A part of a program.
+/// A library that produces spans.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct InstrumentationScope {
-    /// Its name.
+    /// The name.
     #[prost(string, tag = "1")]
     pub name: ::prost::alloc::string::String,
-    /// Its version.
+    /// The version.
     #[prost(string, tag = "2")]
     pub version: ::prost::alloc::string::String,
 }
-/// Something that took time.
+/// An operation with a start and an end.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Span {
-    /// Its trace: 16 bytes.
+    /// The trace id: 16 bytes.
     #[prost(bytes = "bytes", tag = "1")]
     pub trace_id: ::prost::bytes::Bytes,
-    /// Its own id: 8 bytes.
+    /// The span id: 8 bytes.
     #[prost(bytes = "bytes", tag = "2")]
     pub span_id: ::prost::bytes::Bytes,
-    /// What tracing systems on the way have to say.
+    /// The W3C tracestate.
     #[prost(string, tag = "3")]
     pub trace_state: ::prost::alloc::string::String,
-    /// The span that it is a part of: 8 bytes, or none.
+    /// The id of the parent span: 8 bytes, or empty.
     #[prost(bytes = "bytes", tag = "4")]
     pub parent_span_id: ::prost::bytes::Bytes,
-    /// What it is.
+    /// The name of the operation.
     #[prost(string, tag = "5")]
     pub name: ::prost::alloc::string::String,
-    /// Whose side of a call it is.
+    /// The role in a call.
     #[prost(enumeration = "span::SpanKind", tag = "6")]
     pub kind: i32,
-    /// When it began, in nanoseconds since 1970.
+    /// The start in nanoseconds since 1970.
     #[prost(fixed64, tag = "7")]
     pub start_time_unix_nano: u64,
-    /// When it ended.
+    /// The end in nanoseconds since 1970.
     #[prost(fixed64, tag = "8")]
     pub end_time_unix_nano: u64,
-    /// What is known of it.
+    /// Attributes.
     #[prost(message, repeated, tag = "9")]
     pub attributes: ::prost::alloc::vec::Vec<KeyValue>,
-    /// Others that have to do with it.
+    /// Related spans.
     #[prost(message, repeated, tag = "13")]
     pub links: ::prost::alloc::vec::Vec<span::Link>,
-    /// How it ended.
+    /// The status.
     #[prost(message, optional, tag = "15")]
     pub status: ::core::option::Option<Status>,
 }
 /// Nested message and enum types in `Span`.
 pub mod span {
-    /// Another span that has to do with it.
+    /// A reference to a related span.
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
     pub struct Link {
-        /// The other's trace: 16 bytes.
+        /// The trace id: 16 bytes.
         #[prost(bytes = "bytes", tag = "1")]
         pub trace_id: ::prost::bytes::Bytes,
-        /// The other: 8 bytes.
+        /// The span id: 8 bytes.
         #[prost(bytes = "bytes", tag = "2")]
         pub span_id: ::prost::bytes::Bytes,
     }
-    /// Whose side of a call it is.
+    /// The role of the span in a call.
     #[derive(
         Clone,
         Copy,
@@ -106,11 +106,11 @@ pub mod span {
     )]
     #[repr(i32)]
     pub enum SpanKind {
-        /// Not said.
+        /// Not specified.
         Unspecified = 0,
-        /// Neither.
+        /// Within a process.
         Internal = 1,
-        /// The side that answers.
+        /// The server of a call.
         Server = 2,
     }
     impl SpanKind {
@@ -136,19 +136,19 @@ pub mod span {
         }
     }
 }
-/// How a span ended.
+/// The status of a span.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Status {
-    /// The error.
+    /// The error message.
     #[prost(string, tag = "2")]
     pub message: ::prost::alloc::string::String,
-    /// How.
+    /// The code.
     #[prost(enumeration = "status::StatusCode", tag = "3")]
     pub code: i32,
 }
 /// Nested message and enum types in `Status`.
 pub mod status {
-    /// How, in a word.
+    /// Status codes.
     #[derive(
         Clone,
         Copy,
@@ -162,11 +162,11 @@ pub mod status {
     )]
     #[repr(i32)]
     pub enum StatusCode {
-        /// Not said, which is well.
+        /// Not set: no error.
         Unset = 0,
-        /// Well.
+        /// Success.
         Ok = 1,
-        /// With an error.
+        /// An error.
         Error = 2,
     }
     impl StatusCode {
@@ -192,38 +192,38 @@ pub mod status {
         }
     }
 }
-/// Something that is known.
+/// An attribute.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct KeyValue {
-    /// Its name.
+    /// The key.
     #[prost(string, tag = "1")]
     pub key: ::prost::alloc::string::String,
-    /// What it is.
+    /// The value.
     #[prost(message, optional, tag = "2")]
     pub value: ::core::option::Option<AnyValue>,
 }
-/// A value of one of these kinds.
+/// The value of an attribute.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AnyValue {
-    /// The value.
+    /// Exactly one is set.
     #[prost(oneof = "any_value::Value", tags = "1, 2, 3, 4")]
     pub value: ::core::option::Option<any_value::Value>,
 }
 /// Nested message and enum types in `AnyValue`.
 pub mod any_value {
-    /// The value.
+    /// Exactly one is set.
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Value {
         /// Text.
         #[prost(string, tag = "1")]
         StringValue(::prost::alloc::string::String),
-        /// True or false.
+        /// A boolean.
         #[prost(bool, tag = "2")]
         BoolValue(bool),
         /// An integer.
         #[prost(int64, tag = "3")]
         IntValue(i64),
-        /// A number.
+        /// A floating-point number.
         #[prost(double, tag = "4")]
         DoubleValue(f64),
     }
