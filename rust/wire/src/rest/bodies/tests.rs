@@ -129,7 +129,7 @@ proptest! {
     #[test]
     fn what_is_answered_can_be_sent(
         format in 0usize..5,
-        datatype in 0usize..14,
+        datatype in 0..Datatype::ALL.len(),
         rows in 0usize..4,
         columns in 0usize..4,
         seed in proptest::collection::vec(1u8..128, 200),
@@ -162,7 +162,7 @@ proptest! {
     #[test]
     fn broken_bodies_are_judged_without_panic(
         format in 0usize..5,
-        datatype in 0usize..14,
+        datatype in 0..Datatype::ALL.len(),
         at in any::<prop::sample::Index>(),
         value in any::<u8>(),
     ) {
