@@ -62,10 +62,12 @@ class ServerConfig:
     max_json_depth: int = _setting(64, "positive", "limit of nesting in a JSON body")
     request_timeout: float = _setting(0.0, "seconds", "time limit for a request from its arrival; 0 is no limit")
     drain_timeout: float = _setting(30.0, "seconds", "time that requests have to finish when the server stops")
-    overload_status: Literal[429, 503] = _setting(429, "429|503", "HTTP status of a refusal for overload")
-    timeout_status: Literal[504, 503] = _setting(504, "504|503", "HTTP status after a deadline has passed")
+    dialect: Literal["penstock", "triton", "kserve"] = _setting(
+        "penstock",
+        "penstock|triton|kserve",
+        "server whose error texts, statuses of overload and deadlines, and metric names clients expect",
+    )
     timing_headers: bool = _setting(False, "switch", "response headers with the times in the queue and in the handler")
-    triton_metrics: bool = _setting(False, "switch", "models' metrics under Triton's names too")
     strict_json: bool = _setting(False, "switch", "null in JSON in place of NaN and infinities")
     compress_answers: bool = _setting(False, "switch", "compression of inference responses for clients that accept it")
     docs: bool = _setting(True, "switch", "OpenAPI description at /openapi.json, and documentation page at /docs")
@@ -84,14 +86,8 @@ class ServerConfig:
         "text",
         "sampler: [parentbased_]always_on, always_off, traceidratio:SHARE, or auto for OTEL_TRACES_SAMPLER",
     )
-    server_name: str = _setting("penstock", "text", "name in server metadata")
+    server_name: str | None = _setting(None, "text|off", "name in server metadata; default: that of the dialect")
     server_version: str | None = _setting(None, "text|off", "version in server metadata; default: Penstock's version")
-    not_found_message: str = _setting(
-        "unknown model '{name}'", "text", "error message for an unknown model, with {name} for its name"
-    )
-    not_ready_message: str = _setting(
-        "model '{name}' is not ready", "text", "error message for a model that is not ready, with {name} for its name"
-    )
     shared_memory: Literal["off", "local", "on"] = _setting(
         "off", "off|local|on", "clients that may use system shared memory"
     )
@@ -210,7 +206,7 @@ class ServerConfig:
     def tracing(self) -> otlp.Settings | None:
         """Exporter settings from `otlp_endpoint` and `trace_sampler`. Rust reads it."""
         try:
-            return otlp.read(self.otlp_endpoint, self.trace_sampler, self.server_name, os.environ)
+            return otlp.read(self.otlp_endpoint, self.trace_sampler, self.server_name or self.dialect, os.environ)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 

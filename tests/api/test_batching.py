@@ -217,8 +217,8 @@ def test_an_empty_batch_is_answered_or_refused_with_a_reason() -> None:
         assert client.infer("m", {"x": np.ones((1, 1), np.float32)})["y"].tolist() == [[1]]
 
 
-@pytest.mark.parametrize(("overload", "status"), [(429, 429), (503, 503)])
-def test_a_full_queue_refuses_with_a_time_to_retry(overload: Any, status: int) -> None:
+@pytest.mark.parametrize(("dialect", "status"), [("penstock", 429), ("triton", 503), ("kserve", 429)])
+def test_a_full_queue_refuses_with_a_time_to_retry(dialect: Any, status: int) -> None:
     gate = Gate()
 
     def handle(x: Any) -> Any:
@@ -226,7 +226,7 @@ def test_a_full_queue_refuses_with_a_time_to_retry(overload: Any, status: int) -
         return x
 
     served = model(handle, name="m", max_queue=2, **one_float())
-    with Server(served, http="127.0.0.1:0", grpc="127.0.0.1:0", overload_status=overload) as server:
+    with Server(served, http="127.0.0.1:0", grpc="127.0.0.1:0", dialect=dialect) as server:
         url = server.http_url
 
         def ask() -> Any:
@@ -243,7 +243,7 @@ def test_a_full_queue_refuses_with_a_time_to_retry(overload: Any, status: int) -
         request.inputs.add(name="x", datatype="FP32", shape=[1])
         with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as told:
             service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
-        expected = grpc.StatusCode.RESOURCE_EXHAUSTED if overload == 429 else grpc.StatusCode.UNAVAILABLE
+        expected = grpc.StatusCode.RESOURCE_EXHAUSTED if status == 429 else grpc.StatusCode.UNAVAILABLE
         assert told.value.code() is expected
         gate.open()
         assert [future.result().status for future in futures] == [200] * 3

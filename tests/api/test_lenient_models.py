@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+import http_by_hand
 from penstock import Processes, Request, Response, Server, SignatureError, Tensor, model
 from penstock.testing import Client
 
@@ -66,15 +67,14 @@ def test_a_request_made_by_hand_may_be_nested() -> None:
 
 @pytest.fixture(scope="module")
 def stub() -> Iterator[tuple[Server, service_pb2_grpc.GRPCInferenceServiceStub]]:
-    texts = {"not_found_message": "Who is {name}?", "not_ready_message": "{name} sleeps."}
     with (
         Server(
             echo,
             model(echo, version="3", name="strict", lenient=False),
             http="127.0.0.1:0",
             grpc="127.0.0.1:0",
-            **texts,
-        ) as server,  # type: ignore[arg-type]
+            dialect="kserve",
+        ) as server,
         grpc.insecure_channel(str(server.grpc_address)) as channel,
     ):
         yield server, service_pb2_grpc.GRPCInferenceServiceStub(channel)
@@ -120,23 +120,45 @@ def test_over_rest_a_version_that_is_not_there_is_missing() -> None:
     assert (answer.status, answer.error()) == (404, "model 'echo' has no version '7'")
 
 
-def test_a_server_says_of_absent_models_what_it_is_told_to(stub: Stub) -> None:
+def test_a_dialect_has_its_texts_for_absent_models(stub: Stub) -> None:
     server, calls = stub
-    unknown = (grpc.StatusCode.NOT_FOUND, "Who is nope?")
+    unknown = (grpc.StatusCode.NOT_FOUND, "Model with name nope does not exist.")
     assert refusal(lambda: calls.ModelInfer(message("nope", ""))) == unknown
     assert refusal(lambda: calls.ModelMetadata(service_pb2.ModelMetadataRequest(name="nope"))) == unknown
     server.set_ready("strict", False)
-    assert refusal(lambda: calls.ModelInfer(message("strict", ""))) == (grpc.StatusCode.UNAVAILABLE, "strict sleeps.")
+    not_ready = "Model with name strict is not ready."
+    assert refusal(lambda: calls.ModelInfer(message("strict", ""))) == (grpc.StatusCode.UNAVAILABLE, not_ready)
     server.set_ready("strict", False, "so far")
     said = refusal(lambda: calls.ModelInfer(message("strict", "")))
-    assert said == (grpc.StatusCode.UNAVAILABLE, "strict sleeps: so far")
+    assert said == (grpc.StatusCode.UNAVAILABLE, "Model with name strict is not ready: so far")
     server.set_ready("strict", True)
 
 
-def test_the_same_is_said_over_rest() -> None:
-    with Client(echo, not_found_message="Who is {name}?") as client:
+@pytest.mark.parametrize(
+    ("dialect", "unknown", "not_ready"),
+    [
+        ("penstock", "unknown model 'nope'", "model 'echo' is not ready"),
+        (
+            "triton",
+            "Request for unknown model: 'nope' is not found",
+            "Request for unknown model: 'echo' has no available versions",
+        ),
+        ("kserve", "Model with name nope does not exist.", "Model with name echo is not ready."),
+    ],
+)
+def test_texts_and_name_of_a_dialect_over_rest(dialect: Any, unknown: str, not_ready: str) -> None:
+    with Client(echo, dialect=dialect) as client:
         for path in ("/v2/models/nope", "/v2/models/nope/ready"):
             answer = client.get(path)
-            assert (answer.status, answer.error()) == (404, "Who is nope?")
+            assert (answer.status, answer.error()) == (404, unknown)
         answer = client.post("/v2/models/nope/infer", "{}")
-        assert (answer.status, answer.error()) == (404, "Who is nope?")
+        assert (answer.status, answer.error()) == (404, unknown)
+        assert client.get("/v2").json()["name"] == dialect
+        metrics = client.get("/metrics").body
+        assert b"penstock_requests_total" in metrics
+        assert (b"nv_inference_count" in metrics) == (dialect == "triton")
+    with Server(echo, http="127.0.0.1:0", grpc=None, dialect=dialect, server_name="mine") as server:
+        server.set_ready("echo", False)
+        answer = http_by_hand.post(server.http_url, "/v2/models/echo/infer", b"{}")
+        assert (answer.status, answer.error()) == (503, not_ready)
+        assert http_by_hand.get(server.http_url, "/v2").json()["name"] == "mine"

@@ -77,7 +77,7 @@ def test_d25_full_queue(protocol: GrpcProtocol, gate: Gate, transport: Transport
 
 @pytest.mark.trap("T38")
 def test_b65_full_queue_as_503(gate: Gate) -> None:
-    with Client(slow, overload_status=503) as client:
+    with Client(slow, dialect="triton") as client:
         transport = InProcess(client)
         with full_queue(HttpProtocol("http", transport, binary=False), gate, transport):
             reply = infer(transport, "slow", FULL)
@@ -87,7 +87,7 @@ def test_b65_full_queue_as_503(gate: Gate) -> None:
 
 @pytest.mark.trap("T38")
 def test_d25_full_queue_as_unavailable(gate: Gate) -> None:
-    config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0", overload_status=503)
+    config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0", dialect="triton")
     with Server(slow, config=config) as server:
         protocol, rest = GrpcProtocol("grpc", server.grpc_url, typed=False), Rest(server.http_url)
         with full_queue(protocol, gate, rest):

@@ -167,14 +167,14 @@ def test_b66_t69_the_models_own_limit_on_the_queue(protocol: AnyProtocol, gate: 
 
 
 def test_b66_timeouts_as_503(gate: Gate) -> None:
-    with Client(slow, impatient, timeout_status=503) as client:
+    with Client(slow, impatient, dialect="triton") as client:
         protocol = HttpProtocol("http", InProcess(client), binary=False)
         refused(protocol.infer(one("slow", parameters={"timeout": 1000})), 503, "'slow'", "deadline")
         gate.opened.set()
 
 
 def test_b66_timeouts_as_unavailable(gate: Gate) -> None:
-    config = ServerConfig(http=None, grpc="127.0.0.1:0", timeout_status=503)
+    config = ServerConfig(http=None, grpc="127.0.0.1:0", dialect="triton")
     with Server(slow, config=config) as server:
         protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
         with pytest.raises(grpc.RpcError) as refusal:

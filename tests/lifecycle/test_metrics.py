@@ -215,7 +215,7 @@ def test_what_is_computed_for_who_left_is_wasted() -> None:
 
 
 def test_models_are_shown_under_tritons_names_where_asked_for() -> None:
-    with Server(checked, http="127.0.0.1:0", triton_metrics=True) as server:
+    with Server(checked, http="127.0.0.1:0", dialect="triton") as server:
         url = server.http_url
         for first, count in ((1, 2), (0, 1), (-1, 1)):
             for _ in range(count):

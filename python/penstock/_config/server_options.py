@@ -35,10 +35,8 @@ class ServerOptions(TypedDict, total=False):
     max_json_depth: int
     request_timeout: float
     drain_timeout: float
-    overload_status: Literal[429, 503]
-    timeout_status: Literal[504, 503]
+    dialect: Literal["penstock", "triton", "kserve"]
     timing_headers: bool
-    triton_metrics: bool
     strict_json: bool
     compress_answers: bool
     docs: bool
@@ -47,10 +45,8 @@ class ServerOptions(TypedDict, total=False):
     log_level: Literal["off", "error", "warning", "info"]
     otlp_endpoint: str
     trace_sampler: str
-    server_name: str
+    server_name: str | None
     server_version: str | None
-    not_found_message: str
-    not_ready_message: str
     shared_memory: Literal["off", "local", "on"]
     grpc_reflection: bool
     grpc_compression: Literal["off", "gzip", "deflate", "zstd"]

@@ -24,8 +24,8 @@ _STOP_TIMEOUT = 10
 """Seconds beyond `drain_timeout` that a container has to end."""
 
 _KINDS = {field.name: field.metadata["kind"] for field in fields(ServerConfig)}
-_SAME_IN_IMAGES = {"switch", "seconds", "size", "count", "positive", "429|503", "504|503"}
-_ALSO_SAME = {"http", "grpc", "log_level", "access_log", "server_name", "server_version"}
+_SAME_IN_IMAGES = {"switch", "seconds", "size", "count", "positive"}
+_ALSO_SAME = {"http", "grpc", "log_level", "access_log", "dialect", "server_name", "server_version"}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

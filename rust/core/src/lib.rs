@@ -31,7 +31,7 @@ pub use batch::Part;
 pub use error::{Error, Kind, Result};
 pub use job::{BatchOutput, Job, Pulled, RowChunk, SLOW_READER_TIMEOUT, Streaming, Work};
 pub use metrics::statistics;
-pub use model::{Changes, ErrorTexts, IndexEntry, Model, Readiness, Registry, RouteMatch, VersionState, VersionStatus};
+pub use model::{Changes, Dialect, IndexEntry, Model, Readiness, Registry, RouteMatch, VersionState, VersionStatus};
 pub use queue::{Load, QueueLimits, ResourceShare, Resources};
 pub use reply::{
     CancelProbe, CompletionQueue, RemoteClient, Reply, ResponseChunk, ResponseFuture, ResponseStream, Ticket, replies,

@@ -1,6 +1,6 @@
 //! What a table of models finds, and what it says of what it does not find.
 
-use penstock_core::{ErrorTexts, Model, ModelSpec, Readiness, Registry, metrics::Metrics};
+use penstock_core::{Dialect, Model, ModelSpec, Readiness, Registry, metrics::Metrics};
 use std::sync::Arc;
 
 fn registry(lenient: bool) -> Registry {
@@ -16,16 +16,15 @@ fn registry(lenient: bool) -> Registry {
 
 #[test]
 fn a_table_says_what_it_was_told_to() {
-    let registry =
-        Registry::with_error_texts(ErrorTexts { unknown: "no {name}".into(), not_ready: "{name} is away".into() });
+    let registry = Registry::with_dialect(Dialect::Kserve);
     let spec = ModelSpec { name: "m".into(), ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &Metrics::default()));
     assert_eq!(model.admit().unwrap_err().message(), "model 'm' is not ready");
     registry.swap("m", vec![Arc::clone(&model)], &[]);
-    assert_eq!(model.admit().unwrap_err().message(), "m is away");
+    assert_eq!(model.admit().unwrap_err().message(), "Model with name m is not ready.");
     model.set_refusal(Some("for lunch"));
-    assert_eq!(model.admit().unwrap_err().message(), "m is away: for lunch");
-    assert_eq!(registry.find("n", None).unwrap_err().message(), "no n");
+    assert_eq!(model.admit().unwrap_err().message(), "Model with name m is not ready: for lunch");
+    assert_eq!(registry.find("n", None).unwrap_err().message(), "Model with name n does not exist.");
 }
 
 #[test]

@@ -129,8 +129,8 @@ fn decode(spec: &ModelSpec, wire: &Wire, piece: usize) -> Result<DecodedRequest,
 
 fn check_refusal(error: &Error, expected: &Refusal, label: &str) {
     assert_eq!(error.kind().name(), expected.kind, "{label}: {error}");
-    assert_eq!(rest::error::status(error.kind(), false), expected.status, "{label}");
-    assert_eq!(grpc::error::code(error.kind(), false), expected.code, "{label}");
+    assert_eq!(rest::error::status(error.kind()), expected.status, "{label}");
+    assert_eq!(grpc::error::code(error.kind()), expected.code, "{label}");
     assert!(!error.message().is_empty(), "{label}");
     for part in &expected.message {
         assert!(error.message().contains(part), "{label}: {part:?} is not in {:?}", error.message());

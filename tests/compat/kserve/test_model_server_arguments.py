@@ -132,7 +132,8 @@ def test_s01_arguments_become_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     config = server_config(ModelServer(timeout_keep_alive=7, grace_period=9, enable_docs_url=True), LIMITS)
     assert (config.http, config.idle_timeout, config.drain_timeout, config.docs) == ("0.0.0.0:8080", 7, 9, True)
     assert config.grpc in ("[::]:8081", "0.0.0.0:8081")
-    assert (config.server_name, config.max_body_bytes, config.access_log) == ("kserve", 1 << 30, "off")
+    assert (config.dialect, config.server_name) == ("kserve", None)
+    assert (config.max_body_bytes, config.access_log) == (1 << 30, "off")
     assert config.strict_json
     config = server_config(ModelServer(enable_grpc=False, access_log_format="%(h)s", host="::1"), (8 << 20, 2 << 30))
     assert (config.http, config.grpc, config.docs, config.access_log) == ("[::1]:8080", None, False, "text")
@@ -145,6 +146,7 @@ def test_s01_settings_of_the_environment_stand_above_the_integrations(monkeypatc
     monkeypatch.setenv("PENSTOCK_ACCESS_LOG", "json")
     config = server_config(ModelServer(access_log_format="x"), LIMITS)
     assert (config.max_body_bytes, config.server_name, config.access_log) == (1 << 20, "mine", "json")
+    assert config.dialect == "kserve"
 
 
 FLAGS = {

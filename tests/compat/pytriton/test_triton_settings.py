@@ -24,7 +24,7 @@ def test_the_defaults_are_those_of_pytriton() -> None:
     found = settings()
     assert (found.http, found.http_extra, found.grpc) == ("0.0.0.0:8000", (), "0.0.0.0:8001")
     assert (found.metrics, found.drain_timeout) == ("0.0.0.0:8002", 30.0)
-    assert (found.server_name, found.server_version) == ("triton", "2.51.0")
+    assert (found.dialect, found.server_name, found.server_version) == ("triton", None, "2.51.0")
     assert (found.max_body_bytes, found.idle_timeout) == (2**31, 0.0)
     assert (found.sagemaker, found.vertex, found.shared_memory, found.restricted_access) == (
         False,

@@ -1,7 +1,7 @@
 //! Models, and the table of all of them.
 
 mod changes;
-mod error_texts;
+mod dialect;
 mod handover;
 mod index;
 mod infer;
@@ -11,7 +11,7 @@ mod routes;
 
 pub use self::{
     changes::Changes,
-    error_texts::ErrorTexts,
+    dialect::Dialect,
     index::{IndexEntry, VersionState, VersionStatus},
     model::{Model, Readiness},
     registry::Registry,

@@ -1,6 +1,6 @@
 //! A served model: declaration, queue, metrics, readiness.
 
-use super::{Changes, ErrorTexts, handover::Replaced};
+use super::{Changes, Dialect, handover::Replaced};
 use crate::{
     Error, Kind, ModelSpec, Result,
     cache::Cache,
@@ -44,8 +44,8 @@ pub struct Model {
     /// Reason to refuse requests.
     pub(super) refusal: Mutex<Arc<str>>,
     pub(super) cache: Option<Arc<Cache>>,
-    /// Listeners and error texts of the model's table.
-    pub(super) table: OnceLock<(Arc<Changes>, Arc<ErrorTexts>)>,
+    /// Listeners and dialect of the model's table.
+    pub(super) table: OnceLock<(Arc<Changes>, Dialect)>,
     /// Models that this one replaced.
     pub(crate) replaced: Replaced,
 }
@@ -100,8 +100,8 @@ impl Model {
     }
 
     /// Sets the table to notify of changes. A model is in one table; a second one is ignored.
-    pub(crate) fn set_table(&self, changes: Arc<Changes>, error_texts: Arc<ErrorTexts>) {
-        let _ = self.table.set((changes, error_texts));
+    pub(crate) fn set_table(&self, changes: Arc<Changes>, dialect: Dialect) {
+        let _ = self.table.set((changes, dialect));
     }
 
     /// Sets the readiness.
@@ -167,10 +167,8 @@ impl Model {
     fn not_ready(&self) -> Error {
         let why = self.refusal();
         let why = why.as_deref().unwrap_or_default();
-        match self.table.get() {
-            Some((_, error_texts)) => error_texts.not_ready(&self.spec.name, why),
-            None => ErrorTexts::default().not_ready(&self.spec.name, why),
-        }
+        let dialect = self.table.get().map_or_else(Dialect::default, |(_, dialect)| *dialect);
+        dialect.not_ready(&self.spec.name, why)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Model table: versions that serve, versions that drain, and the status of others.
 
 use super::{
-    Changes, ErrorTexts, IndexEntry, Model, Readiness, VersionStatus,
-    error_texts::printable,
+    Changes, Dialect, IndexEntry, Model, Readiness, VersionStatus,
+    dialect::printable,
     index::{self, version_key},
     routes,
 };
@@ -28,7 +28,7 @@ pub struct Registry {
     /// One of these routes is a V2 inference path.
     pub(super) infers: AtomicBool,
     changes: Arc<Changes>,
-    error_texts: Arc<ErrorTexts>,
+    dialect: Dialect,
 }
 
 #[derive(Debug, Default)]
@@ -55,10 +55,10 @@ pub(super) struct Leaving {
 }
 
 impl Registry {
-    /// An empty table.
+    /// An empty table, whose errors are in a dialect.
     #[must_use]
-    pub fn with_error_texts(error_texts: ErrorTexts) -> Self {
-        Self { error_texts: Arc::new(error_texts), ..Self::default() }
+    pub fn with_dialect(dialect: Dialect) -> Self {
+        Self { dialect, ..Self::default() }
     }
 
     /// Adds a version of a model. Versions ascend, numbers by value.
@@ -150,7 +150,7 @@ impl Registry {
     pub fn find(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
         let table = self.read();
         let Some(entry) = table.models.get(name) else {
-            return Err(self.error_texts.unknown(name));
+            return Err(self.dialect.unknown(name));
         };
         let found = match version {
             Some(version) => entry.serving.iter().find(|model| &*model.spec().version == version),
@@ -260,7 +260,7 @@ impl Registry {
     }
 
     fn adopt(&self, model: &Model) {
-        model.set_table(Arc::clone(&self.changes), Arc::clone(&self.error_texts));
+        model.set_table(Arc::clone(&self.changes), self.dialect);
     }
 
     pub(super) fn read(&self) -> RwLockReadGuard<'_, Table> {

@@ -7,7 +7,7 @@ use crate::{
     },
     errors::startup,
 };
-use penstock_core::{ErrorTexts, Resources};
+use penstock_core::{Dialect, Resources};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, Limits,
     Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing,
@@ -39,6 +39,7 @@ impl<'py> ServerConfig<'_, 'py> {
 
     /// The configuration of a server without listeners.
     pub(crate) fn silent(&self) -> PyResult<Config> {
+        let dialect = self.dialect()?;
         let several = Config {
             access: self.access()?,
             platforms: self.platforms()?,
@@ -47,6 +48,7 @@ impl<'py> ServerConfig<'_, 'py> {
             http_forward: self.pattern("http_header_forward_pattern")?,
             grpc_forward: self.pattern("grpc_header_forward_pattern")?,
             limits: self.limits()?,
+            dialect,
             ..Config::default()
         };
         let version = several.server_version.clone();
@@ -54,14 +56,11 @@ impl<'py> ServerConfig<'_, 'py> {
         Ok(read_record!(self.0, Config {
             allowed_hosts,
             io_threads,
-            overload_unavailable: "overload_status" => |status: u16| status == 503,
-            timeout_unavailable: "timeout_status" => |status: u16| status == 503,
             timing_headers,
-            triton_metrics,
             strict_json,
             compress_answers,
             docs,
-            server_name,
+            server_name => |given: Option<String>| given.unwrap_or_else(|| dialect.name().to_owned()),
             server_version => or_version,
             request_timeout => duration,
             reflection: "grpc_reflection",
@@ -130,15 +129,15 @@ impl<'py> ServerConfig<'_, 'py> {
         Ok(listeners)
     }
 
-    /// The resources that models share, and the texts for models that do not respond.
-    pub(crate) fn shared(&self) -> PyResult<(Resources, ErrorTexts)> {
+    /// The resources that models share, and the dialect of their errors.
+    pub(crate) fn shared(&self) -> PyResult<(Resources, Dialect)> {
         let resources: Vec<(String, u64)> = self.get("resources")?;
         let resources = Resources::new(resources.into_iter().map(|(name, amount)| (name.into(), amount)));
-        let texts = read_record!(self.0, ErrorTexts {
-            unknown: "not_found_message" => |text: String| text.into(),
-            not_ready: "not_ready_message" => |text: String| text.into()
-        });
-        Ok((resources, texts))
+        Ok((resources, self.dialect()?))
+    }
+
+    fn dialect(&self) -> PyResult<Dialect> {
+        Ok(Dialect::from_name(&self.get::<String>("dialect")?).unwrap_or_default())
     }
 
     /// Returns whether clients may load and unload models.

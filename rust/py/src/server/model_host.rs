@@ -13,7 +13,7 @@ use crate::{
     peers::CallGraph,
     process,
 };
-use penstock_core::{ErrorTexts, Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
+use penstock_core::{Dialect, Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
 use penstock_process::ProcessPool;
 use penstock_server::Control;
 use pyo3::{prelude::*, types::PyList};
@@ -52,11 +52,11 @@ impl ModelHost {
     pub(crate) fn new(
         py: Python<'_>,
         definitions: Vec<(ModelSpec, Arc<HandlerSpec>)>,
-        (resources, error_texts): (Resources, ErrorTexts),
+        (resources, dialect): (Resources, Dialect),
     ) -> PyResult<Self> {
         forks::begin();
         let resources = Arc::new(resources);
-        let (registry, metrics) = (Arc::new(Registry::with_error_texts(error_texts)), Arc::new(Metrics::default()));
+        let (registry, metrics) = (Arc::new(Registry::with_dialect(dialect)), Arc::new(Metrics::default()));
         let mut starting = Vec::new();
         for (spec, handler_spec) in definitions {
             let model = create_model(py, spec, &metrics, &resources)?;

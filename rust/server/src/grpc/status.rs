@@ -12,7 +12,7 @@ const ENCODED: &AsciiSet = &CONTROLS.add(b'%');
 
 /// Returns the gRPC code of an error.
 pub(crate) fn code_of(app: &App, error: &Error) -> i32 {
-    code(app.config.response_kind(error.kind()), app.config.overload_unavailable)
+    code(app.config.dialect.response_kind(error.kind()))
 }
 
 /// Prefixes an error of a passed deadline with gRPC's own text: clients search for it, and the server may answer

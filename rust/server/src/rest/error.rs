@@ -13,7 +13,7 @@ use penstock_wire::{coding::ACCEPTED, rest::error as wire};
 pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     let status = match error.is_slow_body() {
         true => 408,
-        false => wire::status(app.config.response_kind(error.kind()), app.config.overload_unavailable),
+        false => wire::status(app.config.dialect.response_kind(error.kind())),
     };
     let mut response = json(status, wire::body(error));
     let headers = response.headers_mut();

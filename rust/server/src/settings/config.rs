@@ -7,7 +7,7 @@ use super::{
     shared_cache::SharedCache,
     tracing::Tracing,
 };
-use penstock_core::Kind;
+use penstock_core::Dialect;
 use penstock_wire::coding::InflateLimits;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
@@ -22,14 +22,10 @@ pub struct Config {
     pub io_threads: usize,
     /// Limits on what one client uses.
     pub limits: Limits,
-    /// Answers a full queue with 503 / UNAVAILABLE instead of 429 / RESOURCE_EXHAUSTED.
-    pub overload_unavailable: bool,
-    /// Answers a passed deadline with 503 / UNAVAILABLE instead of 504 / DEADLINE_EXCEEDED.
-    pub timeout_unavailable: bool,
+    /// Dialect of statuses and metrics. The registry has that of error texts.
+    pub dialect: Dialect,
     /// Adds `x-penstock-*` headers with queue time, compute time and batch size to responses.
     pub timing_headers: bool,
-    /// Exposes models' metrics under Triton's names too.
-    pub triton_metrics: bool,
     /// Writes NaN and infinities as `null` in JSON.
     pub strict_json: bool,
     /// Compresses inference responses for clients that accept it.
@@ -99,13 +95,6 @@ pub struct PlatformRoutes {
     pub health: String,
     /// POST: predictions.
     pub predict: String,
-}
-
-impl Config {
-    /// Maps a kind to the kind of its response.
-    pub(crate) fn response_kind(&self, kind: Kind) -> Kind {
-        if kind == Kind::Timeout && self.timeout_unavailable { Kind::Unavailable } else { kind }
-    }
 }
 
 /// A socket and its protocols. With both, one port serves REST and gRPC.
@@ -299,17 +288,15 @@ impl Default for Config {
             allowed_hosts: Vec::new(),
             io_threads: 0,
             limits: Limits::default(),
-            overload_unavailable: false,
-            timeout_unavailable: false,
+            dialect: Dialect::default(),
             timing_headers: false,
-            triton_metrics: false,
             strict_json: false,
             compress_answers: false,
             docs: true,
             batching_debug: BatchingDebug::Off,
             access_log: AccessLog::Off,
             log_level: LogLevel::Warning,
-            server_name: "penstock".to_owned(),
+            server_name: Dialect::default().name().to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             reflection: true,
             grpc_compression: None,

@@ -70,7 +70,7 @@ pub(crate) struct App {
 impl App {
     /// Renders all metrics for Prometheus.
     pub(crate) fn exposition(&self) -> String {
-        let triton = self.config.triton_metrics.then(|| triton_metrics(&self.registry.all()));
+        let triton = self.config.dialect.has_triton_metrics().then(|| triton_metrics(&self.registry.all()));
         self.metrics.exposition_with(&triton.unwrap_or_default())
     }
 

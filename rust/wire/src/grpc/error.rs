@@ -2,17 +2,16 @@
 
 use penstock_core::Kind;
 
-/// Returns the status code of an error kind. With `overload_unavailable` a full queue is `UNAVAILABLE`, which some
-/// clients retry, instead of `RESOURCE_EXHAUSTED`.
+/// Returns the status code of an error kind.
 ///
 /// ```
 /// use penstock_core::Kind;
 /// use penstock_wire::grpc::error::code;
 ///
-/// assert_eq!(code(Kind::NotFound, false), 5);
-/// assert_eq!(code(Kind::Overloaded, true), 14);
+/// assert_eq!(code(Kind::NotFound), 5);
+/// assert_eq!(code(Kind::Overloaded), 8);
 /// ```
-pub fn code(kind: Kind, overload_unavailable: bool) -> i32 {
+pub fn code(kind: Kind) -> i32 {
     match kind {
         Kind::Cancelled => CANCELLED,
         Kind::InvalidInput => INVALID_ARGUMENT,
@@ -20,9 +19,7 @@ pub fn code(kind: Kind, overload_unavailable: bool) -> i32 {
         Kind::NotFound => NOT_FOUND,
         Kind::AlreadyExists => ALREADY_EXISTS,
         Kind::Forbidden => PERMISSION_DENIED,
-        Kind::TooLarge => RESOURCE_EXHAUSTED,
-        Kind::Overloaded if overload_unavailable => UNAVAILABLE,
-        Kind::Overloaded => RESOURCE_EXHAUSTED,
+        Kind::TooLarge | Kind::Overloaded => RESOURCE_EXHAUSTED,
         Kind::MethodNotAllowed | Kind::UnsupportedEncoding | Kind::Unsupported => UNIMPLEMENTED,
         Kind::Handler | Kind::Internal => INTERNAL,
         Kind::Unavailable => UNAVAILABLE,
@@ -67,10 +64,11 @@ const UNAUTHENTICATED: i32 = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use penstock_core::Dialect;
 
     #[test]
     fn every_kind_has_the_code_of_the_protocol_reference() {
-        let codes = Kind::ALL.map(|kind| (kind.name(), code(kind, false)));
+        let codes = Kind::ALL.map(|kind| (kind.name(), code(kind)));
         let expected = [
             ("invalid_input", 3),
             ("not_found", 5),
@@ -93,7 +91,7 @@ mod tests {
     #[test]
     fn a_code_is_its_kind_again() {
         for one in [Kind::InvalidInput, Kind::NotFound, Kind::Forbidden, Kind::Overloaded, Kind::Timeout] {
-            assert_eq!(kind(code(one, false)), one);
+            assert_eq!(kind(code(one)), one);
         }
         assert_eq!([1, 2, 9, 12, 13, 14, 15, 16, 99].map(kind), {
             use Kind::{Cancelled, Forbidden, Handler, Internal, InvalidInput, Unavailable, Unsupported};
@@ -102,9 +100,10 @@ mod tests {
     }
 
     #[test]
-    fn the_flag_changes_overload_only() {
-        let changed: Vec<_> = Kind::ALL.into_iter().filter(|&kind| code(kind, true) != code(kind, false)).collect();
-        assert_eq!(changed, [Kind::Overloaded]);
-        assert_eq!(code(Kind::Overloaded, true), 14);
+    fn triton_changes_overload_and_timeout_only() {
+        let triton = |kind| code(Dialect::Triton.response_kind(kind));
+        let changed: Vec<_> = Kind::ALL.into_iter().filter(|&kind| triton(kind) != code(kind)).collect();
+        assert_eq!(changed, [Kind::Overloaded, Kind::Timeout]);
+        assert_eq!(changed.into_iter().map(triton).collect::<Vec<_>>(), [14, 14]);
     }
 }

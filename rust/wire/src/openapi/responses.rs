@@ -20,7 +20,7 @@ pub(super) const TIMING_HEADERS: &[(&str, &str)] = &[
 pub(super) fn inference_statuses(site: &ServerDescription<'_>) -> Vec<u16> {
     // An operation exists for its method; a client that left reads no response.
     let kinds = Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::MethodNotAllowed | Kind::Cancelled));
-    let mut statuses: Vec<u16> = kinds.map(|kind| status(kind, site.overload_unavailable)).chain(ANY_ROUTE).collect();
+    let mut statuses: Vec<u16> = kinds.map(|kind| status(site.dialect.response_kind(kind))).chain(ANY_ROUTE).collect();
     statuses.sort_unstable();
     statuses.dedup();
     statuses
@@ -35,19 +35,18 @@ pub(super) fn refusal(status: u16) -> Value {
 pub(super) fn components(site: &ServerDescription<'_>) -> Map<String, Value> {
     let mut reasons: BTreeMap<u16, Vec<String>> = BTreeMap::new();
     for kind in Kind::ALL {
-        reasons.entry(status(kind, site.overload_unavailable)).or_default().push(reason(kind, site));
+        reasons.entry(status(site.dialect.response_kind(kind))).or_default().push(reason(kind, site));
     }
     let bounds = &site.bounds;
     reasons.insert(414, vec![format!("The path and query are longer than {}.", bytes(bounds.uri_bytes))]);
     let headers = format!("There are more than {} headers, or {} of them.", bounds.headers, bytes(bounds.header_bytes));
     reasons.insert(431, vec![headers]);
-    let retries = if site.overload_unavailable { &[503][..] } else { &[429, 503] };
     let component = |(status, reasons): (u16, Vec<String>)| {
         let mut answer = json!({
             "description": reasons.join(" "),
             "content": {"application/json": {"schema": reference("schemas", "Error")}},
         });
-        if retries.contains(&status) {
+        if matches!(status, 429 | 503) {
             answer["headers"] = json!({"Retry-After": reference("headers", "RetryAfter")});
         }
         (format!("Refused{status}"), answer)

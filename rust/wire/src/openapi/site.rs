@@ -1,7 +1,7 @@
 //! Input of a document.
 
 use super::routes::Route;
-use penstock_core::{ModelSpec, Oversize};
+use penstock_core::{Dialect, ModelSpec, Oversize};
 
 /// A server to describe.
 #[derive(Clone, Copy, Debug)]
@@ -16,8 +16,8 @@ pub struct ServerDescription<'a> {
     pub models: &'a [ServedModel<'a>],
     /// Limits of a request.
     pub bounds: RequestLimits,
-    /// A full queue is reported as 503 instead of 429.
-    pub overload_unavailable: bool,
+    /// Dialect, which determines the statuses of errors.
+    pub dialect: Dialect,
     /// NaN and infinities are written as `null`.
     pub strict_json: bool,
     /// Responses have timing headers.

@@ -4,9 +4,7 @@ use crate::json::string;
 use penstock_core::{Error, Kind};
 
 /// Returns the HTTP status of a kind.
-///
-/// With `overload_unavailable` a full queue is 503, as in Triton, instead of 429.
-pub const fn status(kind: Kind, overload_unavailable: bool) -> u16 {
+pub const fn status(kind: Kind) -> u16 {
     match kind {
         Kind::InvalidInput | Kind::AlreadyExists => 400,
         Kind::Forbidden => 403,
@@ -14,7 +12,6 @@ pub const fn status(kind: Kind, overload_unavailable: bool) -> u16 {
         Kind::MethodNotAllowed => 405,
         Kind::TooLarge => 413,
         Kind::UnsupportedEncoding => 415,
-        Kind::Overloaded if overload_unavailable => 503,
         Kind::Overloaded => 429,
         Kind::Cancelled => 499,
         Kind::Handler | Kind::Internal => 500,
@@ -69,12 +66,14 @@ const LONGEST: usize = 300;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use penstock_core::Dialect;
 
     #[test]
     fn statuses() {
         let expected = [400, 404, 400, 405, 413, 415, 501, 403, 429, 503, 504, 499, 500, 500];
-        assert_eq!(Kind::ALL.map(|kind| status(kind, false)), expected);
-        assert_eq!(status(Kind::Overloaded, true), 503);
+        assert_eq!(Kind::ALL.map(status), expected);
+        let triton = |kind| status(Dialect::Triton.response_kind(kind));
+        assert_eq!([Kind::Overloaded, Kind::Timeout].map(triton), [503, 503]);
     }
 
     #[test]
@@ -88,7 +87,7 @@ mod tests {
         // Of two kinds with one status, the likelier one.
         let likelier = |kind: &Kind| !matches!(kind, Kind::Internal | Kind::AlreadyExists);
         for kind_of in Kind::ALL.into_iter().filter(likelier) {
-            assert_eq!(kind(status(kind_of, false)), kind_of);
+            assert_eq!(kind(status(kind_of)), kind_of);
         }
         assert_eq!([422, 418, 502, 401, 599].map(kind), {
             [Kind::InvalidInput, Kind::InvalidInput, Kind::Unavailable, Kind::Forbidden, Kind::Internal]

@@ -47,7 +47,7 @@ _SERVER: list[Deviation] = [
     Deviation(
         "rest (infer of an unknown (model|version)|metadata of an unknown model|unknown model ready)",
         "Penstock's text for unknown names, always with 404",
-        r"\[404, \{\"error\": \"(unknown model 'nope'|model 'add_sub' has no version '4')\"",
+        r"\[404, \{\"error\": \"(Request for unknown model: 'nope' is not found|model 'add_sub' has no version '4')\"",
     ),
     Deviation("rest infer of a stream", "names the right endpoint", r"\[501, .*generate_stream"),
     Deviation("rest generate of a stream", "an error has an error status", r"\[500, .*exactly 1 "),

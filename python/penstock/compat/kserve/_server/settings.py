@@ -7,8 +7,7 @@ import socket
 from typing import TYPE_CHECKING, Any
 
 from penstock import ServerConfig
-from penstock.compat.kserve.constants.constants import KSERVE_MODEL_SERVER_NAME, MAX_GRPC_MESSAGE_LENGTH
-from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady
+from penstock.compat.kserve.constants.constants import MAX_GRPC_MESSAGE_LENGTH
 from penstock.compat.kserve.logging import logger
 from penstock.config import load_config
 
@@ -22,11 +21,9 @@ EVERYWHERE_6 = "[::]"
 
 LIKE_KSERVE: dict[str, Any] = {
     "max_body_bytes": 1 << 30,
-    "server_name": KSERVE_MODEL_SERVER_NAME,
+    "dialect": "kserve",
     # KServe's clients cannot read NaN.
     "strict_json": True,
-    "not_found_message": str(ModelNotFound("{name}")),
-    "not_ready_message": str(ModelNotReady("{name}")),
 }
 """KServe's defaults where they differ from Penstock's."""
 

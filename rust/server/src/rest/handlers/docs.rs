@@ -71,7 +71,7 @@ pub(crate) fn model_page(context: &Context, params: &PathParams) -> Result<Respo
 }
 
 fn describe(context: &Context, models: &[Arc<Model>]) -> Response<Body> {
-    let Config { server_name, limits, overload_unavailable, strict_json, timing_headers, .. } = &context.app.config;
+    let Config { server_name, limits, dialect, strict_json, timing_headers, .. } = &context.app.config;
     let served: Vec<ServedModel<'_>> = models
         .iter()
         .map(|model| ServedModel { spec: model.spec(), is_default: is_default(&context.app.registry, model) })
@@ -89,7 +89,7 @@ fn describe(context: &Context, models: &[Arc<Model>]) -> Response<Body> {
             uri_bytes: limits.uri_bytes,
             json_depth: limits.json_depth,
         },
-        overload_unavailable: *overload_unavailable,
+        dialect: *dialect,
         strict_json: *strict_json,
         timing_headers: *timing_headers,
     });

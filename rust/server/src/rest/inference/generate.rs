@@ -149,7 +149,5 @@ fn options(app: &App) -> EncodeOptions {
 
 /// Returns the logged status of a stream's outcome.
 fn status(app: &App, error: Option<&Error>) -> i32 {
-    error.map_or(200, |error| {
-        wire::error::status(app.config.response_kind(error.kind()), app.config.overload_unavailable).into()
-    })
+    error.map_or(200, |error| wire::error::status(app.config.dialect.response_kind(error.kind())).into())
 }

@@ -256,7 +256,7 @@ async fn stream(
 
 /// Returns the logged status of a stream's outcome.
 fn status(app: &App, error: Option<&Error>) -> i32 {
-    let refused = |error: &Error| wire::status(app.config.response_kind(error.kind()), app.config.overload_unavailable);
+    let refused = |error: &Error| wire::status(app.config.dialect.response_kind(error.kind()));
     error.map_or(StatusCode::OK.as_u16(), refused).into()
 }
 

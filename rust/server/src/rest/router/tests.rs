@@ -1,5 +1,5 @@
 use super::*;
-use penstock_core::ModelSpec;
+use penstock_core::{Dialect, ModelSpec};
 use penstock_wire::openapi::{Gives, RequestLimits, Route as Doc, ServedModel, ServerDescription, Takes, document};
 use std::collections::BTreeSet;
 
@@ -59,7 +59,7 @@ fn every_named_schema_is_in_the_document() {
         routes: &routes,
         models: &[ServedModel { spec: &spec, is_default: true }],
         bounds,
-        overload_unavailable: false,
+        dialect: Dialect::Penstock,
         strict_json: false,
         timing_headers: false,
     };

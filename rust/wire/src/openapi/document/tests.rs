@@ -3,7 +3,7 @@ use crate::{
     openapi::{RequestLimits, ServedModel, routes},
     rest::testing,
 };
-use penstock_core::{Datatype, Document, ModelSpec, Route, TensorSpec};
+use penstock_core::{Datatype, Dialect, Document, ModelSpec, Route, TensorSpec};
 use std::sync::Arc;
 
 const BOUNDS: RequestLimits =
@@ -37,7 +37,7 @@ fn made(specs: &[ModelSpec]) -> Value {
         routes: ROUTES,
         models: &models,
         bounds: BOUNDS,
-        overload_unavailable: false,
+        dialect: Dialect::Penstock,
         strict_json: false,
         timing_headers: true,
     };
