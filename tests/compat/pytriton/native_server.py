@@ -91,6 +91,7 @@ class Urls(NamedTuple):
 
 @contextmanager
 def serving(*models: Any, **options: Any) -> Iterator[Urls]:
-    """Runs a server of models, by default all of these."""
+    """Runs a server of models, by default all of these, in Triton's dialect."""
+    options.setdefault("dialect", "triton")
     with Server(*(models or MODELS), http="127.0.0.1:0", grpc="127.0.0.1:0", **options) as server:
         yield Urls(server.http_url, f"grpc://{server.grpc_address}")

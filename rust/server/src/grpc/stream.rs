@@ -142,7 +142,8 @@ impl Stream for StreamCall {
         let Some(deadline) = &mut self.deadline else { return Poll::Pending };
         ready!(deadline.as_mut().poll(cx));
         self.deadline = None;
-        Poll::Ready(Some(Err(Error::new(Kind::Timeout, "the call did not end within its deadline"))))
+        let text = "Deadline Exceeded: the call did not end within its deadline";
+        Poll::Ready(Some(Err(Error::new(Kind::Timeout, text))))
     }
 }
 

@@ -51,7 +51,8 @@ class ErrorTexts:
     def translate(self, error: PenstockError, closed: bool) -> PyTritonClientError:
         """Returns the exception to raise instead of the native client's, which may be closed."""
         text = str(error)
-        if isinstance(error, Timeout):
+        # A server in Triton's dialect reports a passed deadline as unavailable; the text names it.
+        if isinstance(error, Timeout) or (isinstance(error, Unavailable) and "deadline" in text.lower()):
             return PyTritonClientTimeoutError(
                 self._late("timed out" if self._scheme == "http" else "Deadline Exceeded")
             )
