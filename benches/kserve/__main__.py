@@ -20,7 +20,7 @@ _HEAD = ("what", "KServe", "Penstock", "better by", "wanted", "")
 
 
 def main() -> int:
-    """Measures, prints, and keeps what was asked to be kept."""
+    """Measures, prints, and saves the requested results."""
     parser = argparse.ArgumentParser(prog="python -m benches.kserve", description=__doc__)
     parser.add_argument("--seconds", type=float, default=5, help="how long each measurement takes (default: 5)")
     parser.add_argument("--connections", type=int, default=64, help="of the loader (default: 64)")
@@ -39,7 +39,7 @@ def main() -> int:
 
 
 def table(rows: list[Row]) -> str:
-    """As Markdown."""
+    """Formats the results as Markdown."""
     lines = [_HEAD, ("---",) * len(_HEAD)]
     for row in rows:
         good = {None: "", True: "yes", False: "no"}[row.good()]

@@ -1,4 +1,4 @@
-"""What is measured of each product, how, and what shall come of it."""
+"""Measurements of both products, and their targets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _V1 = json.dumps({"instances": ROW.tolist()}).encode()
 
 @dataclass(frozen=True)
 class Wish:
-    """What a number shall be: so many times KServe's, or below a bound."""
+    """The target of a number: a multiple of KServe's, or an upper bound."""
 
     times: float = 0
     below: float = 0

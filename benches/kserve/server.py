@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 LOGS = os.environ.get("BENCH_LOGS") == "1"
-"""Whether both write their lines for each request, as they do unless told otherwise."""
+"""True if both log each request, which is their default."""
 if not LOGS:
     sys.argv.append("--enable_latency_logging=false")
 from kserve import InferOutput, InferResponse, Model, ModelServer, model_server  # noqa: E402
@@ -39,7 +39,7 @@ class Double(Model):
 
 
 class Awaited(Double):
-    """The same as a coroutine."""
+    """The model as a coroutine."""
 
     async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
         """Twice as much."""

@@ -1,4 +1,4 @@
-"""The two products: how each runs the script."""
+"""The two products: commands that run the script."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _smoke() -> int:
-    """Whether the benchmark works: its numbers mean nothing."""
+    """Checks that the benchmark works; its numbers are meaningless."""
     settings = Settings(out=_fresh("smoke"), seconds=1, warm_up=0.2, repeats=1, connections=(8,))
     result = run(_chosen(SYSTEMS, "echo,penstock"), _chosen(WORKLOADS, "m1b"), settings)
     return _finish(result)

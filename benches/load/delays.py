@@ -1,4 +1,4 @@
-"""Whether the default of when a batch is cut is as good as the best fixed delay.
+"""Comparison of the default batching delay with fixed delays.
 
     python -m benches.load.delays --seconds 4 --repeats 3
 

@@ -1,4 +1,4 @@
-"""How each server spells a tensor: the bodies of requests, and the values of answers.
+"""Encoding of tensors for each server: bodies of requests, and values of responses.
 
 "json", "bin" and "grpc" are the Open Inference Protocol's; servers without it have spellings of their own for the
 same tensors.

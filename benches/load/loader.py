@@ -15,7 +15,7 @@ _BINARIES = Path(os.environ.get("BENCH_TOOLS", _TARGET / "release"))
 LOAD, LIMIT = _BINARIES / "load", _BINARIES / "limit"
 
 _SLACK_SECONDS = 90
-"""How long the loader may take beyond its measurement before something is wrong with it."""
+"""Timeout of the loader beyond its measurement, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def load(call: Call, *, connections: int, seconds: float, warm_up: float = 0, ra
 
 
 def ask(call: Call, save: Path, *, timeout: float) -> str | None:
-    """Sends one request. None if a good answer is in `save`, else what came instead."""
+    """Sends one request. None if a successful response is in `save`, else the error."""
     save.unlink(missing_ok=True)
     result = _run(call, {"requests": 1, "seconds": timeout}, timeout, ["--save", str(save)])
     if save.exists():

@@ -1,4 +1,4 @@
-"""Where and of what a number was measured: without this it is worth nothing."""
+"""Machine, commit and command of a measurement."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ _EMBEDDING = 384
 
 
 def expected(workload: Workload) -> Array | None:
-    """The values of a good answer; None where only a model that is not here could tell."""
+    """The expected values; None if they require a model that is not installed."""
     sent = INPUTS[workload.input].values
     if not isinstance(sent, np.ndarray):
         return None
@@ -39,7 +39,7 @@ def expected(workload: Workload) -> Array | None:
 
 
 def problem(workload: Workload, dialect: str, body: bytes) -> str | None:
-    """What is wrong with an answer; None if it is right."""
+    """The error of a response; None if it is correct."""
     try:
         values = values_of(dialect, body)
     except (ValueError, LookupError, TypeError) as error:

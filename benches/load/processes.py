@@ -26,7 +26,7 @@ class _Entry:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of this machine that nobody listens on now."""
+    """Free ports of this machine."""
     sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports: list[int] = [one.getsockname()[1] for one in sockets]
     for one in sockets:
@@ -43,7 +43,7 @@ def busy_seconds() -> float:
 
 
 class Processes:
-    """A server's process and all that come of it."""
+    """A server's process and its descendants."""
 
     def __init__(self, command: Sequence[str], *, environment: Mapping[str, str], log: Path) -> None:
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -88,7 +88,7 @@ class Processes:
         return round(sum(map(_pss_kb, (entry.pid for entry in self._tree()))) / 1000, 1)
 
     def count(self) -> int:
-        """How many there are."""
+        """Number of processes."""
         return len(self._tree())
 
     def stop(self) -> None:
@@ -110,7 +110,7 @@ class Processes:
                 time.sleep(0.05)
 
     def _tree(self) -> list[_Entry]:
-        """The leader's session and descendants; who was seen before and lost its parent is among them."""
+        """The leader's session and descendants, including known processes that lost their parent."""
         entries = {entry.pid: entry for entry in _entries()}
         found = {self._leader.pid}
         found |= {entry.pid for entry in entries.values() if entry.session == self._leader.pid}

@@ -22,7 +22,7 @@ _SHORT_WARM_UP = 0.3
 
 @dataclass(frozen=True)
 class Settings:
-    """How long, how often, and where to."""
+    """Durations, repeats and the output folder of a run."""
 
     out: Path
     seconds: float = 3
@@ -33,7 +33,7 @@ class Settings:
     connections: tuple[int, ...] = ()
     """The numbers of connections; a workload's own if empty."""
     work: Path = ROOT / "bench-data"
-    """Where bodies, answers and logs go."""
+    """Folder of bodies, responses and logs."""
 
 
 @dataclass
@@ -52,13 +52,13 @@ class Run:
             out.write(json.dumps({"kind": kind, **line, **self.about}) + "\n")
 
     def fault(self, text: str) -> None:
-        """Notes what is wrong."""
+        """Records a problem."""
         self.faults.append(text)
         _say(f"WRONG: {text}")
 
 
 def run(systems: Sequence[System], workloads: Sequence[Workload], settings: Settings) -> Run:
-    """Measures all that fits together. Who cannot take part is left out with a word."""
+    """Measures all compatible combinations. Others are skipped with a message."""
     loader.build()
     result = Run(settings)
     for workload in workloads:

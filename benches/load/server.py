@@ -1,4 +1,4 @@
-"""One server under test: started for a workload, asked, measured, stopped."""
+"""One server under test: started for a workload, measured, stopped."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Server:
         )
 
     def check(self, wire: str, *, patience: float = _FIRST_ANSWER_SECONDS) -> str | None:
-        """What is wrong with its answer; None if it has the right values."""
+        """The error of its response; None if the values are correct."""
         saved = self._work / "answers" / f"{self.system.name}-{self.workload.name}.{wire}"
         saved.parent.mkdir(parents=True, exist_ok=True)
         refusal = loader.ask(self.call(wire), saved, timeout=patience)
@@ -132,7 +132,7 @@ class Server:
 
 
 def _answers(workload: Workload, work: Path) -> dict[str, Path]:
-    """What the bare echo is to send; nothing where the values are not known, and the echo takes no part."""
+    """The responses of the bare echo; empty if the values are unknown, which skips the echo."""
     values = payloads.expected(workload)
     if values is None:
         return {}

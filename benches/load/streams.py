@@ -33,14 +33,14 @@ GENERATE = "/v2/models/tokens/generate_stream"
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def free_ports_in_a_row(count: int) -> list[int]:
-    """Ports next to each other that nobody listens on now."""
+    """Adjacent free ports."""
     while True:
         first = free_port()
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError, OverflowError):
@@ -69,7 +69,7 @@ def request() -> bytes:
 
 
 class Side:
-    """A server, and how its streams are asked for."""
+    """A server and the requests for its streams."""
 
     def __init__(self, name: str, wire: str, command: list[str], port: int, path: str) -> None:
         self.name, self.wire, self.command, self.port, self.path = name, wire, command, port, path
@@ -115,7 +115,7 @@ def sides(folder: str, names: list[str]) -> list[Side]:
 
 
 def is_up(side: Side) -> bool:
-    """Whether it takes requests. Triton listens before its model is loaded, and says so at the port before."""
+    """Returns True if it is ready. Triton listens before its model is loaded; its HTTP port reports readiness."""
     try:
         if side.name != "pytriton":
             socket.create_connection(("127.0.0.1", side.port), 1).close()

@@ -1,4 +1,4 @@
-"""Who takes part, and how each is started and asked."""
+"""The servers under test: their start and requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _protocol_path(model: str, _dialect: str) -> str:
 
 @dataclass(frozen=True)
 class Launch:
-    """What a command line is made of."""
+    """Values of a command line."""
 
     http: int
     grpc: int
@@ -39,18 +39,18 @@ class System:
     name: str
     command: Callable[[Launch], list[str]]
     dialects: Mapping[str, str] = field(default_factory=lambda: _PROTOCOL)
-    """Wire format to the spelling that this server has for it."""
+    """Wire format to this server's dialect."""
     path: Callable[[str, str], str] = _protocol_path
     """Model and dialect to the HTTP path."""
     batching: bool = True
     environment: Mapping[str, str] = field(default_factory=dict)
     same_answers: bool = True
-    """Whether equal requests get equal bytes; not so where each answer has an id of its own."""
+    """True if equal requests get equal bytes; False if each response has a unique id."""
     venv: str | None = None
     """The virtual environment below `BENCH_VENVS`; None: the interpreter that runs the benchmark."""
 
     def missing(self) -> str | None:
-        """Why it cannot take part here; None if it can."""
+        """The reason why it is skipped; None if it runs."""
         if self.venv is None or (VENVS / self.venv / "bin" / "python").exists():
             return None
         return f"no virtual environment {VENVS / self.venv}"

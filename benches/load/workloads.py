@@ -1,4 +1,4 @@
-"""What is asked of every server."""
+"""Workloads of all servers."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ class Workload:
     wires: tuple[str, ...]
     """The wire formats: "json", "bin" (JSON and raw tensors) and "grpc"."""
     connections: tuple[int, ...]
-    """How many requests are under way at once."""
+    """Requests in flight."""
     input: str = "row"
-    """Which of `payloads.INPUTS` is sent."""
+    """Key of the input in `payloads.INPUTS`."""
     batching: bool = False
-    """Whether a server has to have a batcher to take part."""
+    """True if only servers with a batcher take part."""
     accelerator: bool = False
-    """Whether the simulated accelerator, and not the server, is the limit."""
+    """True if the simulated accelerator is the limit, not the server."""
     rate: float = 0
     """Requests a second to start, whatever comes back; 0 for a closed loop."""
     arrivals: str = "even"
-    """How an open loop's requests are spread: "even", "poisson" or "bursts"."""
+    """Distribution of an open loop's requests: "even", "poisson" or "bursts"."""
     leave: float = 0
-    """The share of callers that close their connection after `LEAVE_SECONDS`."""
+    """The share of clients that close their connection after `LEAVE_SECONDS`."""
     timeout: float = 60
     """Seconds after which the client gives up."""
 
@@ -47,7 +47,7 @@ LEAVE_SECONDS = 0.02
 """About four calls of the simulated accelerator."""
 
 _FULL_RATE = MAX_BATCH / (CALL_SECONDS + ROW_SECONDS * MAX_BATCH)
-"""What the simulated accelerator can do in full batches."""
+"""Capacity of the simulated accelerator in full batches."""
 
 
 def _at_load(share: float, arrivals: str = "poisson") -> Workload:

@@ -1,4 +1,4 @@
-"""What is measured of each product, and how."""
+"""Measurements of both products."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The two products: how each runs a script, and how large it is."""
+"""The two products: commands that run a script, and package sizes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Side:
     environment: dict[str, str]
 
     def client(self, how: str, url: str, seconds: float) -> dict[str, float]:
-        """What one way of asking gave."""
+        """Runs the client with one kind of request; returns its results."""
         command = [*self.python, str(HERE / "client.py"), how, url, str(seconds)]
         with_own = {**os.environ, **self.environment}
         done = subprocess.run(

@@ -1,1 +1,1 @@
-"""What runs in the servers: the models, and a script for each system."""
+"""The models, and a script for each server."""

@@ -1,4 +1,4 @@
-"""What many write by hand: FastAPI and uvicorn (uvloop, httptools), orjson and numpy, in one process."""
+"""A usual hand-written server: FastAPI and uvicorn (uvloop, httptools), orjson and numpy, in one process."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ _counts = os.open(_COUNT, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if _COUNT else
 
 @dataclass(frozen=True)
 class Served:
-    """What a server needs to know to serve one function; shapes leave out the batch axis."""
+    """Declaration of one function; shapes exclude the batch axis."""
 
     call: Callable[[Any], Any]
     input_shape: tuple[int, ...]
@@ -125,7 +125,7 @@ BATCHED = ("m1b", "m3b", "m4b")
 
 
 def batched(name: str) -> bool:
-    """Whether a model's name asks for dynamic batching."""
+    """Returns True if a model's name requests dynamic batching."""
     return name in BATCHED
 
 

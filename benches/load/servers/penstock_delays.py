@@ -1,4 +1,4 @@
-"""The same simulated accelerators, each behind another rule of when a batch is cut."""
+"""Equal simulated accelerators, each with another batching delay."""
 
 from __future__ import annotations
 

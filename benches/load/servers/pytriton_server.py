@@ -1,4 +1,4 @@
-"""PyTriton: Triton in front, the function in a proxied process of its own."""
+"""PyTriton: Triton in front, the function in a separate proxied process."""
 
 from __future__ import annotations
 

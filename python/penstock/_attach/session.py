@@ -23,7 +23,7 @@ _log = logging.getLogger("penstock.attach")
 
 
 class Session:
-    """Serves one process until it disconnects, on a thread of its own.
+    """Serves one process until it disconnects, on a separate thread.
 
     Args:
         connection: The connection to the process.
@@ -64,7 +64,7 @@ class Session:
         if command == "attach":
             with self._table.lock:
                 self._channels += channels
-            # On a thread of its own: this one must notice when the process dies or hangs while it builds instances.
+            # On a separate thread: this one must notice when the process dies or hangs while it builds instances.
             arguments = (message, parts, channels)
             threading.Thread(target=self._attach, args=arguments, name="penstock-attaching", daemon=True).start()
         elif command in ("withdraw", "detach"):

@@ -135,7 +135,7 @@ class Model(Generic[P, R]):
         return self.__wrapped__(*args, **kwargs)
 
     def with_options(self, **options: Unpack[ModelOptions]) -> Self:
-        """The same target with other options, for example a second version of one function."""
+        """Returns the target with other options, for example a second version of one function."""
         merged: ModelOptions = {**self._options, **options}
         return type(self)(self.__wrapped__, **merged)
 

@@ -42,7 +42,7 @@ class ModelOptions(TypedDict, total=False):
     max_queue: int
     """Most requests that wait; one more is refused as `Overloaded`. Default 1024."""
     streams: bool | None
-    """Whether the handler returns an iterator of responses; default: whether it is a generator."""
+    """True if the handler returns an iterator of responses; default: True for generators."""
     queueing: Queueing | None
     """Priority levels, and limits on the time and size of the queue."""
     resources: Mapping[str, int] | Resources | None
@@ -59,7 +59,7 @@ class ModelOptions(TypedDict, total=False):
     calls: Iterable[str] | None
     """Names of the only models that the handler calls with `ctx.models`, checked at startup; default: any."""
     check_shapes: bool
-    """Whether outputs must have their declared shapes; default True. With False an output may have any shape and rank;
+    """Require the declared shapes of outputs; default True. With False an output may have any shape and rank;
     a batch still needs its number of rows, unless the handler returns `Answers`."""
     routes: Iterable[str] | None
     """HTTP methods and paths, such as "POST /score/{customer}", for a handler of raw requests."""

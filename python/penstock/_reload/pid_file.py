@@ -130,7 +130,7 @@ def request_reload(number: int) -> None:
 
 
 def _handles_sighup(number: int) -> bool:
-    """Whether the process handles SIGHUP; True where that cannot be determined."""
+    """Returns True if the process handles SIGHUP, or if that cannot be determined."""
     try:
         lines = Path(f"/proc/{number}/status").read_text(encoding="ascii", errors="replace").splitlines()
         caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))

@@ -1,4 +1,4 @@
-"""`Reloader`: reloads the served code on a thread of its own, on request or when a file changes."""
+"""`Reloader`: reloads the served code on a separate thread, on request or when a file changes."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ class ModelManager:
         return definitions
 
     def run(self, models: _core.ModelRegistry) -> None:
-        """Manages the models of a server that has started, on a thread of its own."""
+        """Manages the models of a server that has started, on a separate thread."""
         self.table.connect(models)
         if self._config.model_control == "none":
             return

@@ -22,7 +22,7 @@ _running: weakref.WeakSet[Stoppable] = weakref.WeakSet()
 
 
 class Stoppable(Protocol):
-    """A server or another object with threads of its own."""
+    """A server or another object that runs threads."""
 
     def stop(self, timeout: float | None, /) -> object:
         """Stops within `timeout` seconds."""

@@ -159,7 +159,7 @@ class _Instance:
 
 
 def _enter(call: BatchCall) -> None:
-    """Binds the current task to its call, and to the call's span. Each task has a context of its own."""
+    """Binds the current task to its call, and to the call's span. Each task has a separate context."""
     computes.set(call)
     if call.trace_context is not None:
         from penstock._runtime import tracing

@@ -11,7 +11,7 @@ from contextlib import suppress
 __all__ = ["in_child", "keep_from_children", "let_children_keep", "watch"]
 
 _descriptors: dict[int, tuple[int, int]] = {}
-"""Descriptors that children close. Device and inode tell whether the number is still the same file."""
+"""Descriptors that children close. Device and inode show that the number is still the same file."""
 
 in_child: set[Callable[[], object]] = set()
 """Callbacks for each child. The module that adds one also removes it."""

@@ -72,7 +72,7 @@ class Peer:
         self._client, self.name, self.version, self._parameters = client, name, version, parameters
 
     def with_parameters(self, **parameters: _Parameter) -> Peer:
-        """The same model with request parameters, which its handler has in `ctx.parameters`."""
+        """Returns the model with request parameters, which its handler gets in `ctx.parameters`."""
         return Peer(self._client, self.name, self.version, {**self._parameters, **parameters})
 
     @property

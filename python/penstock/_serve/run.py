@@ -126,7 +126,7 @@ def _stop_at_once(server: Server, stop: _Stop) -> list[str]:
 
 
 class _Stop:
-    """A stop on a thread of its own, while the main thread waits for a second signal."""
+    """A stop on a separate thread, while the main thread waits for a second signal."""
 
     def __init__(self, server: Server, timeout: float | None) -> None:
         self._cut: list[str] = []

@@ -10,21 +10,21 @@ __all__ = ["Fallback"]
 
 @dataclass(frozen=True)
 class Fallback:
-    """The model that responds to requests to another model's routes which that one declines.
+    """The model that responds to requests which the model of their route declines.
 
-    It gets the same `Request`. It is asked where the first model's handler answers with the status 421 (Misdirected
-    Request), with `request.refused` None; and where the first cannot compute: its time is over, its process has ended,
-    its handler raised. Then `request.refused` is that error. So one model can have the usual
-    requests computed where they arrive, in a process of its own say, and another one sees to all else.
+    It gets the same `Request` in two cases. If the first model's handler responds with the status 421 (Misdirected
+    Request), `request.refused` is None. If the first model fails, by a timeout, the end of its process or an
+    exception, `request.refused` is that error. Use it to compute common requests on a fast path, and all others in
+    one general model.
 
     Args:
-        model: The name of the model that answers instead. It takes requests as they are, and needs no route for it.
-            Where it is not there, the first model's own answer or error stands.
-        after: Seconds that the first model has, from when the request arrived; None for as long as it takes.
+        model: The name of the fallback, a model of raw requests. It needs no route. If it is not loaded, the first
+            model's response or error is sent.
+        after: Timeout of the first model in seconds from the request's arrival; None for no limit.
         match_body: Byte strings of which a request's body contains one. Such a request goes to the fallback at once.
 
     Raises:
-        ValueError: `after` is no number of seconds above 0, or a mark is no bytes, or empty.
+        ValueError: `after` is not a number above 0, or an entry of `match_body` is empty or not bytes.
 
     Example:
         >>> @model(routes=["POST /score"], instances=Processes(4), fallback=Fallback("rest", after=30))

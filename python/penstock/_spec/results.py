@@ -39,19 +39,19 @@ class Answers:
 
 
 class RowErrors(Exception):
-    """Fails single rows of a batch. Only their callers get an error, the others get their rows.
+    """Fails single rows of a batch. Only their clients get an error, the others get their rows.
 
     A batched handler raises or returns it; one that streams may yield it too. A list that a handler returns
     may instead hold an exception in the place of a row.
 
     Args:
-        errors: The exception of each row that failed, by the row's place in the batch.
-        outputs: What the handler would have returned, with all rows of the batch. What it holds in the places of
-            failed rows is ignored. None where every row failed.
+        errors: The exception of each row that failed, by the row's index in the batch.
+        outputs: The handler's result with all rows of the batch. Values of failed rows are ignored. None if every
+            row failed.
 
     Raises:
-        TypeError: a place is no integer, or what it has is no exception.
-        ValueError: a place is below 0.
+        TypeError: a key of `errors` is not an integer, or a value is not an exception.
+        ValueError: a key is below 0.
 
     Example:
         >>> def root(x):

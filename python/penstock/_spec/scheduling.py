@@ -54,7 +54,7 @@ class Queueing:
     """Queue of a model: priorities, limits and fairness.
 
     Args:
-        priorities: Number of priority levels; 1 is no priorities. Level 1 is served first. A lower level is served
+        priorities: Number of priority levels; 1 disables priorities. Level 1 is served first. A lower level is served
             only when no higher one waits.
         default_priority: Level of requests without a valid priority; default: the lowest.
         timeout: Limit of a request's wait, in seconds or as a `timedelta`, even if the request allows more; None for

@@ -28,8 +28,8 @@ class Completions(Generating):
     prompt, such as `temperature` and `max_tokens`, its handler finds in `ctx.parameters`. `stop` is looked after here.
 
     Args:
-        model: The model; it is served beside the routes. An output `finish_reason`, if it has one, tells why the text
-            ended ("stop" or "length"); the last value counts.
+        model: The model; it is served in addition to the routes. Its optional output `finish_reason` is the reason
+            for the end of the text ("stop" or "length"); the last value counts.
         name: What clients name as `model`; else the model's own name.
         input: The input that takes the prompt; needed where several could.
         output: The output with the text; needed where several could be.

@@ -72,7 +72,7 @@ class DynamicBatcher:
     default_priority_level: int = 0
     """Level of requests without a priority; 0 means the lowest."""
     default_queue_policy: QueuePolicy | None = None
-    """Queue policy of levels without a policy of their own."""
+    """Queue policy of levels without a separate policy."""
     priority_queue_policy: dict[int, QueuePolicy] | None = None
     """Queue policy by level."""
 
