@@ -1,4 +1,4 @@
-//! Batches whose rows have a cost: never over it, never cut without need, and in order.
+//! Batches with a cost per row: within the limit, as large as it allows, and in order.
 
 use penstock_core::{
     BatchOutput, Batching, Dim, Kind, Model, Oversize, Pulled, Readiness, RowCost, Term, Work,
@@ -60,7 +60,7 @@ fn what_costs_too_much_is_refused_or_parted() {
     assert_eq!(ask(Oversize::Split, 3, 4), (None, 2));
     let text = "a row of the request costs 11, model 'm' computes at most 10".to_owned();
     assert_eq!(ask(Oversize::Split, 1, 11), (Some((Kind::InvalidInput, text)), 0));
-    // Nothing costs nothing, however wide.
+    // An empty tensor costs 0, whatever its width.
     assert_eq!(ask(Oversize::Refuse, 0, 11), (None, 1));
 }
 
@@ -81,7 +81,7 @@ proptest! {
             let Pulled::Work(Work::Batch(mut job)) = model.queue().next_within(0, Duration::ZERO) else {
                 panic!("something waits")
             };
-            // The first, and all that fit behind it of the same width, until one does not.
+            // The first row and the following rows of the same width, up to the first that does not fit.
             let width = waiting[0].2;
             let (mut taken, mut count, mut is_cut) = (Vec::new(), 0, false);
             for &(index, rows, own) in waiting.iter().filter(|one| one.2 == width) {

@@ -1,4 +1,4 @@
-//! Queue, batch, gather, scatter and reply together, with a closure in place of a handler.
+//! The path from queue to reply, with a closure as the handler.
 
 use penstock_core::{
     Batching, CompletionQueue, Error, Kind, Model, Oversize,
@@ -108,7 +108,7 @@ fn a_full_queue_refuses_with_a_hint() {
     assert_eq!(error.message(), "model 'double' has its maximum of 2 requests waiting");
     assert!(error.retry_hint() >= Some(Duration::from_secs(1)));
     assert_eq!(model.admit().unwrap_err().kind(), Kind::Overloaded);
-    // Callers who leave make room.
+    // Requests of disconnected clients free their places.
     drop(tickets);
     assert!(model.admit().is_ok());
     assert_eq!(model.metrics().abandoned.get(), 2);
@@ -212,7 +212,7 @@ fn closing_computes_what_waits_and_refuses_what_comes() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Row i's answer goes to caller i, whatever the sizes, the largest batch, and who leaves.
+    /// Client i gets row i, for all row counts, batch limits and disconnections.
     #[test]
     fn answers_go_home(
         sizes in proptest::collection::vec((1usize..5, any::<bool>()), 1..40),

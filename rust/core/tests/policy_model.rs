@@ -1,5 +1,5 @@
 //! The batch policy inside a discrete-event model of one queue: the server's own `decide`, a simulated
-//! clock, and callers who come back (closed loop) or do not (Poisson).
+//! clock, and clients in a closed loop or with Poisson arrivals.
 
 use penstock_core::{
     batch::policy::{Decision, Reason, State, View, decide},
@@ -44,7 +44,7 @@ struct Outcome {
     p99_ms: f64,
 }
 
-/// A small generator: the same arrivals in every run.
+/// A small random generator with a fixed seed: the same arrivals in every run.
 struct Random(u64);
 
 impl Random {

@@ -1,4 +1,4 @@
-//! Rows of different lengths: joined or filled up, and each caller gets its own back.
+//! Rows of different lengths: concatenated or padded; each client gets its own rows back.
 
 use penstock_core::{
     BatchOutput, Batching, Model, ModelSpec, Pulled, Ragged, Readiness, Window, Work,
@@ -59,7 +59,7 @@ proptest! {
             let input = job.gather()[0].take().unwrap();
             let lengths: Vec<usize> = shapes.iter().flat_map(|&(rows, length)| vec![length; rows]).collect();
             prop_assert_eq!(&input.lengths().unwrap()[..], &lengths[..]);
-            // What a handler makes of it: the rows without their filling, one behind another.
+            // The handler's view: rows without padding, concatenated.
             let all = values(&input);
             let joined: Vec<f32> = if fills {
                 let longest = input.shape()[1];

@@ -1,4 +1,4 @@
-//! What a table of models finds, and what it says of what it does not find.
+//! Lookups in the model registry, and their errors.
 
 use penstock_core::{Dialect, Model, ModelSpec, Readiness, Registry, metrics::Metrics};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the instances of several models share: never more is held than there is, all comes back, and none starves.
+//! Resources shared by the instances of several models: within their totals, returned, without starvation.
 
 use penstock_core::{
     BatchOutput, Job, Kind, Model, ModelSpec, Pulled, Readiness, ResourceRequest, Resources, Work,
@@ -24,7 +24,7 @@ fn needs(amounts: &[(&str, u64)], weight: f64) -> ResourceRequest {
     ResourceRequest { amounts: amounts.iter().map(|&(name, amount)| (name.into(), amount)).collect(), weight }
 }
 
-/// A model of one row a call.
+/// A model with one row per call.
 fn model(resources: &Arc<Resources>, needs: ResourceRequest, instances: usize) -> Arc<Model> {
     let spec = ModelSpec { resources: Some(needs), instances, max_queue: 10_000, ..fp32_spec("m", &[Some(1)], None) };
     let model = Model::new(spec, &Metrics::default());
@@ -56,7 +56,7 @@ fn a_batch_begins_only_with_all_that_it_needs() {
     let _tickets = [submit(&one), submit(&one), submit(&one), submit(&both)];
     let (first, second) = (pull(&one).unwrap(), pull(&one).unwrap());
     assert!(pull(&one).is_none() && pull(&both).is_none());
-    // One that is dropped, by a panic say, gives back what it held.
+    // A dropped job, for example after a panic, returns its resources.
     drop(first);
     assert!(pull(&both).is_none(), "one of two is not enough");
     finish(second);
@@ -78,7 +78,7 @@ fn what_is_not_there_is_named() {
     }
 }
 
-/// How often each of two models began, both with work all the time, on one resource.
+/// Starts of two models that share one resource and always have requests.
 fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
     let shared = resources(&[("a", 2)]);
     let begun: Arc<[AtomicUsize; 2]> = Arc::default();
@@ -88,7 +88,7 @@ fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
         .zip(amounts)
         .map(|(&weight, amount)| model(&shared, needs(&[("a", amount)], weight), 2))
         .collect();
-    // All is there before the first begins, and the count ends before one has none left.
+    // All requests are queued before the first start, and counting ends before either queue is empty.
     let _tickets: Vec<_> =
         models.iter().flat_map(|model| (0..900).map(|_| submit(model)).collect::<Vec<_>>()).collect();
     let threads: Vec<_> = models

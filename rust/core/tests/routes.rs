@@ -1,4 +1,4 @@
-//! Which route a path leads to: by example, and against a look at each route alone.
+//! Route matching: by example, and compared with a match of each route alone.
 
 use penstock_core::{Route, RouteTable, TableMatch};
 use proptest::prelude::*;
@@ -12,7 +12,7 @@ fn table(routes: &[&str]) -> RouteTable<String> {
     table
 }
 
-/// What a request leads to: the route and its values, or the methods that there are.
+/// The match of a request: the route and its values, or the allowed methods.
 fn found(table: &RouteTable<String>, request: &str) -> String {
     let (method, path) = request.split_once(' ').unwrap();
     let segments: Vec<&str> = path[1..].split('/').collect();
@@ -53,7 +53,7 @@ fn what_says_more_goes_before_what_says_less() {
             ("GET /xz", r#"GET /x{a} ["z"]"#),
             ("GET /z", r#"GET /{a} ["z"]"#),
             ("GET /z/z", r#"GET /{rest...} ["z/z"]"#),
-            // From the left.
+            // Segments are compared from the left.
             ("GET /x/end", r#"GET /x/{b} ["end"]"#),
             ("GET /y/end", r#"GET /{a}/end ["y"]"#),
         ] {
@@ -102,7 +102,7 @@ fn any_route() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// The tree finds a route exactly if one of them, looked at alone, fits.
+    /// The tree finds a route exactly if one of them matches alone.
     #[test]
     fn it_finds_what_a_look_at_each_finds(
         routes in prop::collection::vec(any_route(), 1..8),

@@ -1,4 +1,4 @@
-//! Batches that are filled up, run again in halves, or fail in part: each caller gets its own rows or its own error.
+//! Batches that are padded, retried in halves, or fail in part: each client gets its own rows or error.
 
 use penstock_core::{
     BatchOutput, Batching, Error, Kind, Model, Padding, Queueing, Readiness, RowFailures,
@@ -39,7 +39,7 @@ fn serve(batching: Batching, most: usize) -> (Arc<Model>, thread::JoinHandle<Vec
     (model, instance)
 }
 
-/// Asks for all of them at once, and checks each answer.
+/// Sends all requests at once, and checks each response.
 fn ask(batching: Batching, most: usize, callers: &[Vec<f32>]) -> Vec<usize> {
     let (model, instance) = serve(batching, most);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
@@ -84,7 +84,7 @@ proptest! {
     ) {
         let callers: Vec<Vec<f32>> =
             callers.into_iter().map(|rows| rows.into_iter().map(f32::from).collect()).collect();
-        // Without a second try, callers may be told to come back.
+        // Without a retry, clients may get `Overloaded`.
         let most = if split { most } else { 8 };
         let padding = if zeros { Padding::Zeros } else { Padding::Repeat };
         let batching = Batching { sizes: sizes.clone(), padding, retry_on_oom: split, ..batching(8) };
@@ -141,7 +141,7 @@ fn what_waits_is_counted_whichever_way_it_leaves() {
         assert_eq!(text(2), "model 'm' has 3 of its maximum of 4 rows waiting, and the request has 2");
         let second = submit(1).expect("room");
         assert_eq!(text(1), "model 'm' has its maximum of 4 rows waiting");
-        // Computed, and gone: each gives its place back.
+        // Computed and dropped requests free their places.
         let job = model.queue().pull().expect("a batch");
         assert_eq!(job.rows(), 4);
         drop((job, first, second));

@@ -1,4 +1,4 @@
-//! Sequences through the whole queue: routing, order, drops and lapses, with closures as instances.
+//! Sequences through the whole queue: routing, order, drops and timeouts, with closures as instances.
 
 use penstock_core::{
     BatchOutput, InferRequest, Kind, Model, ModelSpec, Queueing, Readiness, SequenceId, Sequences, Step, Ticket, Work,
@@ -36,7 +36,7 @@ fn step(id: u64, value: f32, start: bool, end: bool) -> InferRequest {
     request
 }
 
-/// What an instance did: batches of (sequence, start, value), and sequences that it was told are over.
+/// The log of an instance: batches of (sequence, start, value), and closed sequences.
 #[derive(Clone, Debug, PartialEq)]
 enum Did {
     Batch(Vec<(u64, bool, f32)>),
@@ -193,7 +193,7 @@ fn priorities_are_served_in_order_and_share_batches() {
     assert_eq!(*order.lock().unwrap(), [vec![3.0, 5.0], vec![2.0, 4.0], vec![6.0, 1.0], vec![7.0]]);
 }
 
-/// One thing that a caller does: a step of a sequence, who then leaves or not.
+/// An action of a client: a step of a sequence, with or without a disconnection.
 fn actions() -> impl Strategy<Value = Vec<(u64, bool, bool, bool)>> {
     let leaves = prop::bool::weighted(0.1);
     proptest::collection::vec((1u64..6, prop::bool::weighted(0.3), prop::bool::weighted(0.2), leaves), 1..120)
@@ -213,7 +213,7 @@ async fn a_replaced_model_keeps_its_sequences_until_they_are_over() {
     registry.swap("stateful", vec![Arc::clone(&second)], &[]);
     assert_eq!(second.active_sequences(), 1);
     assert_eq!(second.queue().active_sequences(), 0);
-    // Who found the first one before may still begin there, and goes on by the second one.
+    // A sequence routed to the first instance may still start there; its next step is on the second.
     found.infer(step(2, 2.0, true, false), None).await.unwrap();
     drop(found);
     registry.drop_drained();
@@ -240,8 +240,8 @@ async fn a_replaced_model_keeps_its_sequences_until_they_are_over() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// Every accepted request is answered; a sequence's are computed in order, at one place, one to a batch,
-    /// and none after one that was not computed.
+    /// Every accepted request gets a response. Steps of a sequence are computed in order, on one instance, one per
+    /// batch, and none after a step that was not computed.
     #[test]
     fn sequences_keep_their_order_and_place(
         actions in actions(),
@@ -281,7 +281,7 @@ proptest! {
                     Some(&(at, before)) => {
                         prop_assert_eq!(at, *instance, "a sequence moved");
                         prop_assert!(before < value, "out of order");
-                        // Nothing of it was left out in between.
+                        // No step between them was skipped.
                         let between = &actions[before as usize + 1..value as usize];
                         let lost = between.iter().any(|&(other, _, _, leaves)| other == id && leaves);
                         prop_assert!(!lost || running, "a step was left out");

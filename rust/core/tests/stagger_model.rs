@@ -1,4 +1,4 @@
-//! Starts that are spread over several instances, in a simulation.
+//! Staggered starts of several instances, in a simulation.
 
 #[path = "simulation/poisson.rs"]
 mod simulation;
@@ -6,7 +6,7 @@ mod simulation;
 use penstock_core::{Batching, batch::policy::State, testing::batching};
 use simulation::{Cost, MAX_SIZE, Outcome};
 
-/// `staggers` is whether the policy knows that there are several instances. The hold is a matter of its own.
+/// `staggers`: the policy gets the real number of instances. The hold does not depend on it.
 fn run(cost: Cost, instances: usize, load: f64, staggers: bool) -> Outcome {
     let batching = Batching { hold: false, ..batching(MAX_SIZE) };
     simulation::run(cost, instances, load, State::new(Some(&batching), if staggers { instances } else { 1 }))
@@ -34,10 +34,10 @@ fn it_never_costs_much() {
                 let told = format!("{}+{}n, {instances} instances, load {load}", cost.0, cost.1);
                 let apart = (cost.0 / instances as f64).min(2.0) * 1.1;
                 assert!(with.mean_ms < without.mean_ms * 1.06, "{told}: {} against {}", with.mean_ms, without.mean_ms);
-                // A start that waits may make a batch of two out of two of one.
+                // A delayed start may join two batches of one row.
                 let worse = with.p99_ms - without.p99_ms * 1.05;
                 assert!(worse < apart + cost.1, "{told}: {} against {}", with.p99_ms, without.p99_ms);
-                // With all instances idle, nothing waits for longer than a start apart.
+                // With all instances idle, no request waits for longer than one stagger interval.
                 assert!(with.most_wait_ms <= apart, "{told}: {} > {apart}", with.most_wait_ms);
             }
         }

@@ -1,7 +1,7 @@
-//! Whatever callers, handlers and operators do, and in which order: every accepted request gets exactly one answer, no
-//! request is computed twice, and row i's answer goes to caller i.
+//! Invariants under random actions of clients, handlers and operators: every accepted request gets exactly one
+//! response, no request is computed twice, and client i gets row i.
 //!
-//! Threads are real here, so that each run meets other interleavings. The hand-off itself (a slot behind one mutex and a
+//! Threads are real, so that each run has other interleavings. The hand-off itself (a slot behind one mutex and a
 //! flag, `reply.rs`) is not explored by loom: it would have to be built on loom's mutex in place of the standard one in
 //! all of the crate, for a lock that is held for one replacement and never together with another.
 
@@ -31,9 +31,9 @@ enum Event {
         rows: usize,
         deadline_us: Option<u64>,
     },
-    /// The caller of one of those who wait leaves.
+    /// The client of a waiting request disconnects.
     Leave(usize),
-    /// Lets the instances go on.
+    /// Resumes the instances.
     Pause(u64),
     Drain,
     /// A new version takes over; the old one computes what it accepted.
@@ -42,7 +42,7 @@ enum Event {
     CutOff,
 }
 
-/// What a handler makes of a batch.
+/// The outcome of a batch in the handler.
 #[derive(Clone, Copy, Debug)]
 enum Outcome {
     Answers,
@@ -75,7 +75,7 @@ fn outcome() -> impl Strategy<Value = Outcome> {
     ]
 }
 
-/// How often each row was given to a handler, by its number.
+/// Number of handler calls of each row, by row number.
 type Computed = Arc<Mutex<HashMap<u32, usize>>>;
 
 struct Version {
@@ -97,7 +97,7 @@ impl Version {
                     while let Some(work) = queue.next(instance) {
                         let Work::Batch(job) = work else { continue };
                         let outcome = script[turn.fetch_add(1, Ordering::Relaxed) % script.len()];
-                        // As an instance does: a panic is one batch's end.
+                        // As in an instance, a panic ends only its batch.
                         _ = catch_unwind(AssertUnwindSafe(|| handle(job, outcome, &computed)));
                     }
                 })
@@ -123,7 +123,7 @@ fn handle(mut job: Job, outcome: Outcome, computed: &Computed) {
         Outcome::Answers => {}
         Outcome::Takes(us) => thread::sleep(Duration::from_micros(us)),
         Outcome::Fails => return job.finish(Err(Error::handler("as the test wants"))),
-        // Without the hook's message.
+        // Suppresses the panic hook's message.
         Outcome::Panics => resume_unwind(Box::new("as the test wants")),
         Outcome::Drops => return drop(job),
     }
@@ -132,7 +132,7 @@ fn handle(mut job: Job, outcome: Outcome, computed: &Computed) {
     job.finish(Ok(BatchOutput { outputs, ..BatchOutput::default() }));
 }
 
-/// A caller who waits: what was sent, and whether a deadline may end it.
+/// A waiting client: its request, and true if a deadline may end it.
 struct Waiting {
     sent: Vec<f32>,
     hurried: bool,

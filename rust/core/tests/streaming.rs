@@ -1,4 +1,4 @@
-//! Batches that are answered in pieces, with a closure as the handler.
+//! Streamed batches, with a closure as the handler.
 
 use penstock_core::{
     Error, InferRequest, InterpreterTimes, Job, Kind, Model, ModelSpec, Parameter, Readiness, ResponseChunk, RowChunk,
@@ -49,7 +49,7 @@ async fn a_piece_for_all_goes_to_each_with_its_own_rows() {
         streaming.send(smallvec![fp32(&[rows, 1], &all)], &Vec::new(), false)?;
         streaming.send(smallvec![fp32(&[rows, 1], &all)], &Vec::new(), true)
     });
-    // In the queue together, because nobody pulls while the instance is at the first one.
+    // Both are queued, because the instance computes the first request.
     let mut pieces = served.0.stream(request(fp32(&[3, 1], &[7.0, 8.0, 9.0])), None).unwrap();
     let first = pieces.next().await.unwrap().unwrap();
     let second = pieces.next().await.unwrap().unwrap();

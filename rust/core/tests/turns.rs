@@ -1,4 +1,4 @@
-//! Instances that wait for the interpreter before they compute: where batches are to be short, one waits at a time.
+//! Instances that wait for the GIL before they compute. With short batches, one waits at a time.
 
 use penstock_core::{
     BatchOutput, Batching, Job, Model, ModelSpec, Readiness, Ticket, Work,
@@ -28,7 +28,7 @@ fn submit(model: &Model) -> Ticket {
     model.queue().submit(request(fp32(&[1, 1], &[1.0])), None).unwrap()
 }
 
-/// What an instance gets, on a thread of its own.
+/// Receives the batches of an instance, on a new thread.
 fn pulled(model: &Arc<Model>, instance: usize) -> mpsc::Receiver<Job> {
     let (queue, (jobs, received)) = (Arc::clone(model.queue()), mpsc::channel());
     thread::spawn(move || {
@@ -87,10 +87,10 @@ fn an_idle_one_is_woken_although_the_last_that_looked_wanted_to_wait() {
             thread::sleep(Duration::from_millis(1));
         }
     };
-    // So that all sleep: one that is awake finds a request by itself.
+    // Until all instances sleep: an instance that is awake finds a request without a wake-up.
     thread::sleep(Duration::from_millis(20));
     let (_first, first) = (submit(&model), next("the first"));
-    // One looks, and waits a moment: the first may be done by then. Later it takes the second, and nobody waits then.
+    // One instance checks and waits briefly, as the first may finish. It then takes the second; no instance waits.
     let (_second, second) = (submit(&model), next("the second"));
     let (_third, third) = (submit(&model), next("the third"));
     [first, second, third].into_iter().for_each(finish);

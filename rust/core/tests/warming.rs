@@ -1,4 +1,4 @@
-//! Calls before a model takes requests: one instance answers them, and nothing counts them.
+//! Warm-up calls: computed by one instance, and not counted.
 
 use penstock_core::{
     Error, InferRequest, Model, Queueing, ResponseStream, Result, SequenceId, Sequences, Step, Work,
@@ -14,7 +14,7 @@ fn rows(rows: usize) -> InferRequest {
 fn model(instances: usize) -> (Arc<Model>, Metrics) {
     let metrics = Metrics::default();
     let mut spec = fp32_spec("m", &[Some(1)], Some(batching(4)));
-    // A limit that a call would pass if it counted: instances are busy with one another here.
+    // A limit that the calls would exceed if they counted.
     (spec.instances, spec.queueing) = (instances, Queueing { timeout: Some(Duration::from_nanos(1)), ..spec.queueing });
     (Arc::new(Model::new(spec, &metrics)), metrics)
 }

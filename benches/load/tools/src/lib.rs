@@ -1,4 +1,4 @@
-//! What the load generator and the bare servers share.
+//! Shared code of the load generator and the bare servers.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 

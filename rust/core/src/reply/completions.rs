@@ -2,7 +2,7 @@
 //!
 //! Waking a task of another thread costs a system call, and so does waking a handler thread. For a batch of 32
 //! responses that would be 32 calls. Instead, a handler thread leaves all responses of a batch here and wakes the
-//! I/O thread once. The I/O thread completes the replies; waking a task of its own is a push to a local list.
+//! I/O thread once. The I/O thread completes the replies; waking a local task is a push to a local list.
 //!
 //! The other direction is deferred, too. A submitted request that should wake an idle instance is noted here. The
 //! instance is notified after the I/O thread has queued all requests of one socket poll. They join one batch, and no

@@ -10,7 +10,7 @@ use std::{
 pub(crate) const MAX_SIZE: usize = 32;
 const ARRIVALS: usize = 15_000;
 
-/// What a batch costs: a fixed part, and one for each row, in milliseconds.
+/// The cost of a batch: a fixed part and a part per row, in milliseconds.
 #[derive(Clone, Copy)]
 pub(crate) struct Cost(pub(crate) f64, pub(crate) f64);
 
@@ -21,14 +21,14 @@ enum Event {
     Done(usize),
 }
 
-/// How long requests took, and waited while no instance computed.
+/// Latencies of requests, and their waits while no instance computed.
 pub(crate) struct Outcome {
     pub(crate) mean_ms: f64,
     pub(crate) p99_ms: f64,
     pub(crate) most_wait_ms: f64,
 }
 
-/// Runs `instances` at a share of what they can do.
+/// Simulates `instances` at a share of their capacity.
 pub(crate) fn run(Cost(fixed, per_row): Cost, instances: usize, load: f64, mut policy: State) -> Outcome {
     let full = MAX_SIZE as f64;
     let rate = load * instances as f64 * full / (fixed + per_row * full);

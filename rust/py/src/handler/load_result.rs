@@ -15,7 +15,7 @@ pub(crate) type LoadResult = std::result::Result<(), LoadFailed>;
 pub(crate) enum LoadFailed {
     /// An exception of this process.
     Raised(PyErr),
-    /// The failure of its own process.
+    /// The failure of the instance's process.
     ProcessFailed(penstock_process::LoadFailure),
 }
 

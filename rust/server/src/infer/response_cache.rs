@@ -40,7 +40,7 @@ pub(crate) async fn infer(
         Lookup::Lead(lead) => Some(lead),
         Lookup::Follow(other) => match other.await {
             Ok(response) => return hit(response),
-            // A computation of its own may succeed.
+            // A separate computation may succeed.
             Err(_) => None,
         },
         Lookup::Bypass => None,

@@ -62,7 +62,7 @@ impl Activity {
     }
 
     /// Reports whether it can be closed between requests. An HTTP/1 connection cannot before its first response:
-    /// its client could not tell that the request was not processed.
+    /// its client could not know that the request was not processed.
     pub(crate) fn may_be_closed(&self) -> bool {
         self.responded.load(Ordering::Relaxed) || self.http2.load(Ordering::Relaxed)
     }

@@ -20,7 +20,7 @@ pub const FRAME_PREFIX: usize = 5;
 /// The longest message that clients read.
 pub const MAX_MESSAGE: usize = i32::MAX as usize;
 
-/// Tensors of at least this size are a chunk of their own, without a copy.
+/// Tensors of at least this size are separate chunks, without a copy.
 pub(super) const OWN_CHUNK: usize = 16 * 1024;
 
 // Keys of length-delimited fields: the number, and wire type 2.

@@ -15,10 +15,10 @@ use tokio::net::TcpListener;
 
 const HEADER_LENGTH: HeaderName = HeaderName::from_static("inference-header-content-length");
 
-/// As long as the events of the models that are compared with it.
+/// An event as long as those of the compared models.
 const EVENT: &[u8] = b"data: {\"model_name\":\"tokens\",\"model_version\":\"1\",\"i\":1234}\n\n";
 
-/// What is answered: `binary` to requests with a header length, `json` to all others.
+/// The responses: `binary` to requests with a header length, `json` to all others.
 #[derive(Clone)]
 pub(crate) struct Answers {
     pub(crate) json: Bytes,
@@ -27,7 +27,7 @@ pub(crate) struct Answers {
 
 pub(crate) async fn serve(port: u16, answers: Answers) -> io::Result<()> {
     let answer = move |headers: HeaderMap, body: Bytes| {
-        // The body is read to its end and not looked at.
+        // The body is read to its end and not parsed.
         drop(body);
         let binary = headers.contains_key(HEADER_LENGTH);
         let (kind, answer) = if binary {
@@ -45,7 +45,7 @@ pub(crate) async fn serve(port: u16, answers: Answers) -> io::Result<()> {
     let routes = Router::new().route("/stream", post(events)).fallback(answer).layer(DefaultBodyLimit::disable());
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     let listener = listener.tap_io(|stream| {
-        // Without it small answers wait for acknowledgements; a failure shows in the numbers.
+        // Without it small responses wait for acknowledgements; a failure shows in the numbers.
         let _ = stream.set_nodelay(true);
     });
     axum::serve(listener, routes).await

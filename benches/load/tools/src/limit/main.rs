@@ -1,4 +1,4 @@
-//! The bare limit: axum and tonic that read a request's body and answer with fixed bytes.
+//! The bare limit: axum and tonic that read a request's body and respond with fixed bytes.
 //!
 //! `limit HTTP_PORT GRPC_PORT JSON_ANSWER BINARY_ANSWER GRPC_ANSWER`; the answers are files.
 #![forbid(unsafe_code)]

@@ -1,4 +1,4 @@
-//! When the requests of an open loop start.
+//! Start times of an open loop's requests.
 
 use std::{
     thread,
@@ -6,7 +6,7 @@ use std::{
 };
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// How starts are spread over time, at the same mean rate.
+/// Distribution of starts over time, at the same mean rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Arrivals {
     /// All the same time apart.
@@ -19,7 +19,7 @@ pub(crate) enum Arrivals {
 
 const BURST_SHARE: f64 = 0.2;
 
-/// Sends each start when it has come, from a thread of its own: the runtime's timer only knows milliseconds.
+/// Sends each start at its time, on a separate thread: the runtime's timer has a resolution of 1 ms.
 pub(crate) fn spawn(rate: f64, arrivals: Arrivals, from: Instant, end: Instant) -> UnboundedReceiver<Instant> {
     let (sender, receiver) = unbounded_channel();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! HTTP/1.1 over kept connections, written and read by hand: a client library would cost more than the servers.
+//! HTTP/1.1 over persistent connections, written and read by hand: a client library would cost more than the servers.
 
 use crate::{Run, tally::Outcome};
 use httparse::{EMPTY_HEADER, Response, Status};
@@ -87,7 +87,7 @@ async fn connection(run: Rc<Run>, head: Rc<[u8]>) {
     }
 }
 
-/// Where an answer lies in its connection's buffers.
+/// The ranges of a response in its connection's buffers.
 struct Answer {
     code: u16,
     start: usize,
@@ -112,7 +112,7 @@ enum Framing {
 struct Connection {
     stream: TcpStream,
     received: Vec<u8>,
-    /// A chunked body, put together.
+    /// A decoded chunked body.
     joined: Vec<u8>,
     fresh: bool,
 }
@@ -198,7 +198,7 @@ impl Connection {
     }
 }
 
-/// The head of a response, once it is whole.
+/// Parses the head of a response; `None` while it is incomplete.
 fn parse(received: &[u8]) -> io::Result<Option<Head>> {
     let mut headers = [EMPTY_HEADER; MAX_HEADERS];
     let mut response = Response::new(&mut headers);

@@ -1,7 +1,7 @@
 //! A load generator that costs little: one thread, one outstanding request a connection.
 //!
 //! Closed loop by default. With `--rate` it is an open loop: requests start at fixed intervals, and latency counts
-//! from the intended start, so that a slow server cannot hide the requests that it kept from starting. Prints one
+//! from the intended start, so that a slow server cannot hide the requests that it delayed. Prints one
 //! line of JSON; latencies are in microseconds.
 #![forbid(unsafe_code)]
 
@@ -27,10 +27,10 @@ use tokio::{runtime, task::LocalSet, time::timeout_at};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// How long after the end the last requests may take to come home.
+/// Time after the end in which the last responses may arrive.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// What every connection of a run shares.
+/// Shared state of a run's connections.
 struct Run {
     options: Options,
     body: bytes::Bytes,
@@ -59,7 +59,7 @@ async fn connections(run: &Rc<Run>) -> Result<(), Box<dyn Error>> {
     };
     let end = run.pace.end() + run.options.timeout().min(GRACE);
     for call in calls {
-        // A request that is still out then is in no count: its connection is cut.
+        // A request still in flight then is not counted: its connection is closed.
         if let Ok(finished) = timeout_at(end.into(), call).await {
             finished?;
         }

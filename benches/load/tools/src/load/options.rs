@@ -10,7 +10,7 @@ pub(crate) enum Wire {
     Grpc,
 }
 
-/// Sends one body again and again, and measures the answers.
+/// Sends one body again and again, and measures the responses.
 #[derive(Debug, Parser)]
 pub(crate) struct Options {
     /// The protocol.
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     /// An HTTP header, "name: value". May be repeated.
     #[arg(long = "header")]
     pub(crate) headers: Vec<String>,
-    /// Requests that are under way at once; at a fixed rate, at most.
+    /// Requests in flight; at a fixed rate, the maximum.
     #[arg(long, default_value_t = 1)]
     pub(crate) connections: usize,
     /// TCP connections that gRPC calls share; HTTP has one for each request under way.
@@ -46,25 +46,25 @@ pub(crate) struct Options {
     /// Requests a second to start; 0 for a closed loop.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) rate: f64,
-    /// How an open loop's starts are spread.
+    /// Distribution of an open loop's starts.
     #[arg(long, value_enum, default_value_t = Arrivals::Even)]
     pub(crate) arrivals: Arrivals,
-    /// The share of callers that close their connection early; HTTP only.
+    /// The share of clients that close their connection early; HTTP only.
     #[arg(long, default_value_t = 0.0)]
     pub(crate) leave: f64,
-    /// After so many seconds they do.
+    /// Seconds after which they close it.
     #[arg(long, default_value_t = 0.02)]
     pub(crate) leave_after: f64,
     /// Seconds after which the client gives up on a request.
     #[arg(long, default_value_t = 60.0)]
     pub(crate) timeout: f64,
-    /// Where to write the first good answer.
+    /// File for the first successful response.
     #[arg(long)]
     pub(crate) save: Option<PathBuf>,
 }
 
 impl Options {
-    /// How long a caller waits that leaves early.
+    /// The time after which a client closes its connection early.
     pub(crate) fn patience(&self) -> Duration {
         Duration::from_secs_f64(self.leave_after)
     }

@@ -1,4 +1,4 @@
-//! When requests start, and when the run ends.
+//! Start times of requests, and the end of the run.
 
 use crate::{arrivals, options::Options};
 use std::{
@@ -33,7 +33,7 @@ impl Pace {
         }
     }
 
-    /// Waits for the next request's turn. The time from which its latency counts; `None` when the run is over.
+    /// Waits for the next request's start. Returns the time from which its latency counts; `None` when the run is over.
     pub(crate) async fn turn(&self) -> Option<Instant> {
         let start = match &self.starts {
             None => Instant::now(),
@@ -44,7 +44,7 @@ impl Pace {
         (Instant::now() < self.end).then_some(start)
     }
 
-    /// Whether the next request's caller is one of those that leave early.
+    /// Returns true if the next request's client disconnects early.
     pub(crate) fn leaves(&self) -> bool {
         self.leave > 0.0 && self.draws.borrow_mut().next() < self.leave
     }

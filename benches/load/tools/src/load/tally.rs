@@ -1,21 +1,21 @@
-//! What came back.
+//! Counts and latencies of responses.
 
 use crate::{options::Options, pace::Pace};
 use hdrhistogram::{CreationError, Histogram};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fs, path::PathBuf, time::Instant};
 
-/// Up to this size answers are compared byte by byte, above it by length: comparing is to cost next to nothing.
+/// Up to this size responses are compared byte by byte, above it by length, to keep comparisons cheap.
 const COMPARED: usize = 64 << 10;
 
-/// Bytes of the first refusal that are kept.
+/// Maximum bytes of the first error that are stored.
 const ERROR_TEXT: usize = 300;
 
-/// How a request ended.
+/// The outcome of a request.
 pub(crate) enum Outcome<'a> {
-    /// An answer with a good status.
+    /// A response with a success status.
     Good { code: &'a str, body: &'a [u8] },
-    /// A refusal, or no answer at all.
+    /// An error status, or no response.
     Bad { code: &'a str, text: &'a [u8] },
 }
 
@@ -25,10 +25,10 @@ pub(crate) struct Tally {
     latencies_us: Histogram<u64>,
     codes: BTreeMap<String, u64>,
     bytes: u64,
-    /// Good answers, those while the run does not measure too.
+    /// Successful responses, also outside the measurement.
     answered: u64,
     reconnects: u64,
-    /// Good answers that were not the first one's bytes.
+    /// Successful responses that differ from the first.
     different: u64,
     first: Option<Vec<u8>>,
     first_error: Option<String>,
@@ -75,7 +75,7 @@ impl Tally {
         }
     }
 
-    /// One connection had to be made again.
+    /// Counts a reconnection.
     pub(crate) fn reconnected(&mut self) {
         self.reconnects += 1;
     }
@@ -106,7 +106,7 @@ impl Tally {
     fn compare(&mut self, body: &[u8]) {
         let Some(first) = &self.first else {
             if let Some(path) = &self.save {
-                // The reader finds no file and says so.
+                // The reader reports the missing file.
                 let _ = fs::write(path, body);
             }
             self.first = Some(body.to_vec());

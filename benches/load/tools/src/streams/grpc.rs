@@ -1,4 +1,4 @@
-//! A streaming call over a connection of its own.
+//! A streaming call over a new connection.
 
 use crate::{Failure, Plan, Seen};
 use http::uri::PathAndQuery;
@@ -6,7 +6,7 @@ use penstock_bench_tools::raw::{CONNECTION_WINDOW, MAX_MESSAGE, RawCodec, STREAM
 use std::time::Instant;
 use tonic::{Request, client::Grpc, transport::Endpoint};
 
-/// Sends one message, reads the answers to the end of the call, and counts them.
+/// Sends one message, reads the responses to the end of the call, and counts them.
 pub(crate) async fn read(plan: Plan) -> Result<Seen, Failure> {
     let channel = Endpoint::from_shared(format!("http://{}", plan.address))?
         .tcp_nodelay(true)

@@ -1,4 +1,4 @@
-//! Server-sent events over a connection of their own.
+//! Server-sent events over a new connection.
 
 use crate::{Failure, Plan, Seen};
 use std::time::Instant;
@@ -19,7 +19,7 @@ pub(crate) async fn read(plan: Plan) -> Result<Seen, Failure> {
     let start = Instant::now();
     socket.write_all(&[head.as_bytes(), &plan.body].concat()).await?;
     let mut buffer = vec![0; 256 << 10];
-    // An event begins so, and nothing else does; one that is cut by a read is seen by its kept end.
+    // Only an event starts with these bytes. The end of each read is retained, so an event cut by a read is found.
     const MARK: &[u8] = b"data: ";
     let (mut kept, mut messages, mut first) = (0, 0, None);
     loop {

@@ -1,4 +1,4 @@
-//! Opens many streams at once, reads each to its end, and tells how many messages came in how long.
+//! Opens many streams at once, reads each to its end, and reports the message rate.
 //!
 //! `streams http|grpc ADDRESS PATH BODY_FILE CLIENTS MESSAGES`. Prints one JSON object: messages per
 //! second over all streams, and percentiles of the time to a stream's first message.
@@ -21,13 +21,13 @@ use tokio::task::JoinSet;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// What one stream saw.
+/// The measurements of one stream.
 pub(crate) struct Seen {
     pub(crate) messages: u64,
     pub(crate) first: Duration,
 }
 
-/// What to ask of whom.
+/// Address, path and body of the requests.
 #[derive(Clone)]
 pub(crate) struct Plan {
     pub(crate) address: String,

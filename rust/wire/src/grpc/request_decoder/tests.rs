@@ -126,7 +126,7 @@ fn a_shape_of_many_dimensions_is_refused_before_it_is_decoded() {
     let dims = vec![1; 10_000];
     let bytes = message(vec![given("x", "UINT8", &dims)], &[]).encode_to_vec();
     assert_eq!(refused(&bytes), "input 'x' has a shape of 10000 dimensions, at most 32 are accepted");
-    // Each dimension as a field of its own, as a hostile encoder may write them.
+    // Each dimension as a separate field, as a hostile encoder may write them.
     let unpacked = [&[0x0a, 1, b'x'][..], &[0x18, 1].repeat(10_000)].concat();
     let bytes = [&[0x2a][..], &prost_length(unpacked.len()), &unpacked].concat();
     assert_eq!(refused(&bytes), "input 'x' has a shape of 10000 dimensions, at most 32 are accepted");
@@ -190,7 +190,7 @@ fn messages() -> impl Strategy<Value = pb::ModelInferRequest> {
     })
 }
 
-/// What prost makes of the same bytes, in our form.
+/// Decodes the bytes with prost, for comparison.
 fn by_prost(bytes: &[u8]) -> Option<(pb::ModelInferRequest, Vec<Vec<u8>>)> {
     let mut message = pb::ModelInferRequest::decode(bytes).ok()?;
     let raw = std::mem::take(&mut message.raw_input_contents);

@@ -41,7 +41,7 @@ impl Case {
         }
     }
 
-    /// The same elements as protobuf's numbers.
+    /// Converts the elements to protobuf's numbers.
     fn contents(&self) -> InferTensorContents {
         let mut contents = InferTensorContents::default();
         for &element in &self.elements {
@@ -110,7 +110,7 @@ fn delimited(into: &mut Vec<u8>, field: u64, bytes: &[u8]) {
     into.extend(bytes);
 }
 
-/// Writes each element with a key of its own, as proto2 did.
+/// Writes each element with a separate key, as proto2 did.
 fn unpacked(contents: &InferTensorContents) -> Vec<u8> {
     let mut bytes = Vec::new();
     let integers = std::iter::empty()
