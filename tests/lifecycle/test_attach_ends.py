@@ -360,7 +360,7 @@ def test_the_command_attaches_a_file_until_it_is_told_to_end(place: str) -> None
 
 @pytest.mark.fault("SIGTERM while held")
 @pytest.mark.parametrize(("timeout", "signals"), [(0.3, 1), (600, 2)], ids=["deadline", "second signal"])
-def test_the_command_heeds_signals_while_a_handler_holds_the_interpreter(
+def test_the_command_handles_signals_while_a_handler_holds_the_interpreter(
     timeout: float, signals: int, server: Server, place: str, tmp_path: Path
 ) -> None:
     code = "import sys; from penstock._cli import attach, main; attach._DRAIN = {}; {}"

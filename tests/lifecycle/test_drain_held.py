@@ -1,4 +1,4 @@
-"""Signals while something holds the interpreter: they are heeded as they come, and the deadline is kept."""
+"""Signals while something holds the interpreter: they are handled as they come, and the deadline is kept."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def is_ready(server: Serving) -> bool:
 
 
 @pytest.mark.fault("SIGTERM while held")
-def test_a_signal_is_heeded_at_once_and_what_runs_is_finished(held: Held) -> None:
+def test_a_signal_is_handled_at_once_and_what_runs_is_finished(held: Held) -> None:
     with held.serve() as server:
         (future,) = held.hold(server, 3)
         assert is_ready(server)

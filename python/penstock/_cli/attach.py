@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     except PenstockError as error:
         raise error if isinstance(error, StartupError) else StartupError(str(error)) from error
     with _Signals([signal.SIGINT, signal.SIGTERM]).caught() as signals:
-        signals.heed(attached, _DRAIN)
+        signals.set_target(attached, _DRAIN)
         names = ", ".join(f"{name} (version {version})" for name, version in attached.models)
         echo(f"penstock: attached to {options.address}: {names}", sys.stdout)
         while not signals.count:

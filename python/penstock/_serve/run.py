@@ -84,7 +84,7 @@ def run(
             signals.interrupt = True
             server.start()
             signals.interrupt = False
-            signals.heed(server)
+            signals.set_target(server)
         except _SignalledError:
             signals.interrupt = False
             return server.stop(0.0)

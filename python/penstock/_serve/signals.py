@@ -2,7 +2,7 @@
 
 Example:
     >>> with Server(double) as server, Signals([signal.SIGINT, signal.SIGTERM]).caught() as signals:
-    ...     signals.heed(server)
+    ...     signals.set_target(server)
     ...     while not signals.count:
     ...         time.sleep(0.1)
 """
@@ -41,7 +41,7 @@ class Signals:
     Args:
         numbers: The signals that end the server.
         also: Other signals that are caught and passed to `handle`.
-        start_timeout: Seconds from the first signal until a start before `heed` is aborted; None for no limit.
+        start_timeout: Seconds from the first signal until a start before `set_target` is aborted; None for no limit.
     """
 
     def __init__(self, numbers: Iterable[int], *, also: Iterable[int] = (), start_timeout: float | None = None) -> None:
@@ -55,7 +55,7 @@ class Signals:
         """Number of signals so far."""
         return max(self._handled, self._core.count if self._core else 0)
 
-    def heed(self, served: Server | Attached | None, timeout: float | None = None) -> None:
+    def set_target(self, served: Server | Attached | None, timeout: float | None = None) -> None:
         """Lets the first signal drain a server, and the second one end it, even while a handler holds the GIL.
 
         Args:

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_and_heed_the_server_up_to_the_longest() {
+    fn waits_double_and_follow_the_server_up_to_the_longest() {
         let waits = |after| {
             let failure = failure(Kind::Overloaded, Stage::Responded, Some(after));
             [1, 2, 3].map(|attempt| wait(&RETRIES, attempt, &failure, false).unwrap().as_millis())

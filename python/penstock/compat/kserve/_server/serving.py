@@ -88,7 +88,7 @@ class Serving:
                     if self._signals.count > 1:
                         raise KeyboardInterrupt
                 start.result()
-                self._signals.heed(self._server, float(self._owner.grace_period))
+                self._signals.set_target(self._server, float(self._owner.grace_period))
                 while not (self._signals.count or self._stopping.is_set()):
                     await asyncio.to_thread(self._stopping.wait, _SIGNAL_INTERVAL)
             finally:
@@ -127,7 +127,7 @@ class Serving:
                 _Thread(self._server.stop, 0.0)
                 break
         # From here on signals have no effect, so that models can unload.
-        self._signals.heed(None)
+        self._signals.set_target(None)
         if cut := await asyncio.to_thread(stop.result):
             logger.warning("Requests that were cut off: %s", ", ".join(cut))
         self._loops.close()

@@ -40,7 +40,7 @@ def main() -> int:
         try:
             model = bind(FunctionSpec.from_json(job["function"]), Options.of(job["options"]))
             with Server(model, http=job["http"], grpc=job["grpc"]) as server:
-                signals.heed(server)
+                signals.set_target(server)
                 threading.Thread(target=watch, daemon=True).start()
                 _report({"http": server.http_address, "grpc": server.grpc_address})
                 while not (signals.count or stop.wait(_POLL_INTERVAL)):

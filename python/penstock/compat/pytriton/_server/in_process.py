@@ -158,7 +158,7 @@ class Triton(TritonBase):
         return self._triton_server is not None and self._triton_server.is_alive()
 
     def _drain_on(self, signals: Signals) -> None:
-        signals.heed(self._server)
+        signals.set_target(self._server)
 
     def _stop_impl(self, timeout: float | None = None) -> None:
         if (server := self._server) is not None:

@@ -66,7 +66,7 @@ class RemoteTriton(TritonBase):
         return self._attached is None or self._attached.alive
 
     def _drain_on(self, signals: Signals) -> None:
-        signals.heed(self._attached, _DETACH_TIMEOUT)
+        signals.set_target(self._attached, _DETACH_TIMEOUT)
 
     def _stop_impl(self, timeout: float | None = None) -> None:
         if (attached := self._attached) is not None:
