@@ -141,7 +141,8 @@ def test_retry_after_is_the_time_that_the_queue_takes_to_drain() -> None:
         until(lambda: metric_at(url, "penstock_queue_depth") == 40)
         refused = ask()
         assert refused.status == 429
-        assert 3 <= int(refused.headers["retry-after"]) <= 20
+        # The rate is measured, so a busy machine gives more.
+        assert 3 <= int(refused.headers["retry-after"]) <= 60
         pause.set()
         gate.open()
         assert {future.result().status for future in futures} == {200}
