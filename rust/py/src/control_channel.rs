@@ -1,6 +1,6 @@
 //! `_core.Listener`, `_core.ControlChannel` and `_core.InstanceChannel`: connections of processes that attach models.
 
-use crate::{attach::detached, convert::parameters::duration};
+use crate::{attach::detached, seconds::duration};
 use penstock_process::ControlEvent;
 use pyo3::{exceptions::PyEOFError, prelude::*, types::PyBytes};
 use std::{

@@ -1,6 +1,6 @@
 //! Errors between Rust and Python. Each exception class of `penstock.errors` has a `kind` that names a core `Kind`.
 
-use crate::convert::parameters::duration;
+use crate::seconds::duration;
 use penstock_core::{Error, Kind, ModelSpec};
 use pyo3::{
     exceptions::{PyBaseException, PyRuntimeError},

@@ -16,6 +16,7 @@ mod handler;
 mod peers;
 mod process;
 mod raw_request;
+mod seconds;
 mod server;
 mod wakeup;
 

@@ -1,4 +1,4 @@
-//! Conversion of parameters and durations.
+//! Conversion of parameters.
 
 use penstock_core::Parameter;
 use pyo3::{
@@ -6,7 +6,6 @@ use pyo3::{
     prelude::*,
     types::{PyBool, PyFloat, PyInt, PyList, PyString},
 };
-use std::time::Duration;
 
 /// Converts a parameter to Python.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &Parameter) -> PyResult<Bound<'py, PyAny>> {
@@ -38,9 +37,4 @@ pub(crate) fn parameter(value: &Bound<'_, PyAny>) -> PyResult<Parameter> {
         return Ok(Parameter::String(value.extract()?));
     }
     Err(PyTypeError::new_err(format!("a parameter is a bool, int, float or str, got {}", value.get_type().name()?)))
-}
-
-/// Converts seconds to a duration; `None` for 0 and for a number that is not a duration.
-pub(crate) fn duration(seconds: f64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds).ok().filter(|duration| !duration.is_zero())
 }

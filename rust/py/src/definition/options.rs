@@ -1,11 +1,9 @@
 //! Options of a model, each read from its Python record into core's.
 
 use crate::{
-    convert::{
-        parameters::duration,
-        record::{attribute, read_record},
-    },
+    convert::record::{attribute, read_record},
     errors::startup,
+    seconds::duration,
 };
 use penstock_core::{
     Caching, Fairness, Fallback, Level, Overdue, Queueing, ResourceRequest, Route, Sequences, VersionPolicy,

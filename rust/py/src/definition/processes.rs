@@ -1,6 +1,6 @@
 //! Source of a model's processes: `penstock._spec.placement.Spawning`, or `Channels` of a process that attached it.
 
-use crate::{control_channel::InstanceChannel, convert::parameters::duration};
+use crate::{control_channel::InstanceChannel, seconds::duration};
 use penstock_core::ModelSpec;
 use penstock_process::{Attached, Launch, Limits, Source};
 use pyo3::prelude::*;

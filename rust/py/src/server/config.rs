@@ -1,11 +1,9 @@
 //! `penstock.config.ServerConfig` read into the server's configuration. Durations are in seconds, 0 for none.
 
 use crate::{
-    convert::{
-        parameters::duration,
-        record::{attribute, read_record},
-    },
+    convert::record::{attribute, read_record},
     errors::startup,
+    seconds::duration,
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{

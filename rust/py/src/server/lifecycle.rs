@@ -5,7 +5,7 @@ use super::{
     model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
 };
-use crate::{attach::detached, convert::parameters::duration, errors::startup, handler::load_result::SIGNALS_EVERY};
+use crate::{attach::detached, errors::startup, handler::load_result::SIGNALS_EVERY, seconds::duration};
 use penstock_server::{Address, Config};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{

@@ -3,8 +3,8 @@
 use super::model_host::ModelHost;
 use crate::{
     attach::detached,
-    convert::parameters::duration,
     errors::{raised, startup},
+    seconds::duration,
 };
 use penstock_core::{Error, Kind, Model, VersionStatus};
 use penstock_server::{Action, Command};

@@ -9,7 +9,7 @@
 //! The kernel merges equal signals that come before the first of them is delivered.
 
 use super::{lifecycle::Server, model_host::CLOSE_TIMEOUT};
-use crate::{control_channel::ControlChannel, convert::parameters::duration, exit};
+use crate::{control_channel::ControlChannel, exit, seconds::duration};
 use pyo3::prelude::*;
 use std::{
     io::{ErrorKind, Read as _, Write as _},
