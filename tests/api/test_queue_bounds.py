@@ -114,6 +114,7 @@ def test_who_is_late_goes_behind_those_of_its_level_that_are_not() -> None:
         assert waits.calls == [[0], [3], [1], [2]]
 
 
+@pytest.mark.serial
 def test_retry_after_is_the_time_that_the_queue_takes_to_drain() -> None:
     pause = threading.Event()
     gate = Gate()
@@ -141,8 +142,7 @@ def test_retry_after_is_the_time_that_the_queue_takes_to_drain() -> None:
         until(lambda: metric_at(url, "penstock_queue_depth") == 40)
         refused = ask()
         assert refused.status == 429
-        # The rate is measured, so a busy machine gives more.
-        assert 3 <= int(refused.headers["retry-after"]) <= 60
+        assert 3 <= int(refused.headers["retry-after"]) <= 20
         pause.set()
         gate.open()
         assert {future.result().status for future in futures} == {200}
