@@ -1,4 +1,7 @@
 //! Route matching: a tree of segments.
+//!
+//! matchit, which matches the server's own routes, cannot do this: version 0.9 refuses two parameters in one segment
+//! (`{name}:{verb}`), and `pre-{name}` next to `{name}:predict`. Both are routes that models have.
 
 use super::{Route, segment::Segment};
 use std::collections::{BTreeSet, HashMap};

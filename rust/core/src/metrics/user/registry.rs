@@ -184,9 +184,9 @@ impl Collector for UserRegistry {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for (name, family) in &self.lock().by_name {
             let (kind, help) = match family.kind {
-                MetricKind::Counter => (MetricType::Counter, "A counter that a handler keeps."),
-                MetricKind::Gauge => (MetricType::Gauge, "A gauge that a handler sets."),
-                MetricKind::Histogram => (MetricType::Histogram, "What a handler observes."),
+                MetricKind::Counter => (MetricType::Counter, "Counter of a handler."),
+                MetricKind::Gauge => (MetricType::Gauge, "Gauge of a handler."),
+                MetricKind::Histogram => (MetricType::Histogram, "Histogram of a handler."),
             };
             let mut metric = encoder.encode_descriptor(name, help, None, kind)?;
             for (labels, value) in &family.series {
