@@ -11,8 +11,8 @@ SHELL := bash
 
 PYTHON ?= python3
 PENSTOCK_PROFILE ?= release
-# How many processes run tests in Python.
-JOBS ?= $(shell nproc)
+# Processes that run the Python tests. Most tests wait for servers that they start, so two fit on a core.
+JOBS ?= $(shell expr 2 \* $$(nproc))
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 BIN := .venv/bin
