@@ -1,4 +1,4 @@
-"""Models of each datatype and shape, behind a socket and in this process."""
+"""Models of each datatype and shape, served over a socket and in process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DATATYPES = ("BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "IN
 
 
 def identity(datatype: Any, name: str, row: list[int]) -> Any:
-    """Gives back its rows."""
+    """Returns its rows."""
     inputs, outputs = [Tensor("x", datatype, row)], [Tensor("y", datatype, row)]
     return model(lambda x: x, name=name, inputs=inputs, outputs=outputs, batching=Batching(max_size=8))
 
@@ -40,14 +40,14 @@ def scalar(x: Any) -> Any:
 
 
 @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", bytes, [-1]), Tensor("z", np.float32, [-1])])
-def odd(x: Any) -> Any:
-    """What some formats cannot hold: an element that ends in zero, and outputs of two lengths."""
+def unencodable(x: Any) -> Any:
+    """Outputs that some formats cannot hold: an element that ends in zero, and different lengths."""
     return [b"a\0", b"b"], x
 
 
 @model(inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])])
-def told(x: Any, ctx: Context) -> Any:
-    """Answers with a parameter."""
+def scaled(x: Any, ctx: Context) -> Any:
+    """Multiplies by a parameter."""
     return x * np.float32(ctx.parameters.get("factor", 1))
 
 
@@ -57,11 +57,11 @@ MODELS = [
     identity(str, "ident_text", [2]),
     mixed,
     scalar,
-    odd,
-    told,
+    unencodable,
+    scaled,
 ]
 
-Ask = Callable[..., Answer]
+Infer = Callable[..., Answer]
 
 
 @pytest.fixture(scope="session")
@@ -77,19 +77,19 @@ def client() -> Iterator[Client]:
 
 
 @pytest.fixture(params=["rest", "in-process"])
-def ask(request: pytest.FixtureRequest, server: Server, client: Client) -> Ask:
-    """Posts a body to a model: `ask("add", body, "application/x-npy", query="id=1", accept="...")`."""
+def infer(request: pytest.FixtureRequest, server: Server, client: Client) -> Infer:
+    """Function that posts a body to a model: `infer("add", body, "application/x-npy", query="id=1", accept="...")`."""
 
-    def asked(
-        name: str, body: bytes, kind: str | None, *, query: str = "", accept: str | None = None, **headers: str
+    def post_body(
+        name: str, body: bytes, content_type: str | None, *, query: str = "", accept: str | None = None, **headers: str
     ) -> Answer:
-        given = {name.replace("_", "-"): value for name, value in headers.items()}
-        given |= {"Content-Type": kind} if kind else {}
-        given |= {"Accept": accept} if accept else {}
+        all_headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        all_headers |= {"Content-Type": content_type} if content_type else {}
+        all_headers |= {"Accept": accept} if accept else {}
         path = f"/v2/models/{name}/infer" + (f"?{query}" if query else "")
         if request.param == "rest":
-            return post(server.http_url, path, body, given)
-        answer = client.post(path, body, headers=given)
-        return Answer(answer.status, answer.headers, answer.body)
+            return post(server.http_url, path, body, all_headers)
+        response = client.post(path, body, headers=all_headers)
+        return Answer(response.status, response.headers, response.body)
 
-    return asked
+    return post_body

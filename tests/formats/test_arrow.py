@@ -9,10 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from .conftest import DATATYPES, Ask
+from .conftest import DATATYPES, Infer
 from .test_npy import error, sample
 
-KIND = "application/vnd.apache.arrow.stream"
+MEDIA_TYPE = "application/vnd.apache.arrow.stream"
 
 
 def stream(*batches: pa.RecordBatch, **options: Any) -> bytes:
@@ -25,69 +25,69 @@ def stream(*batches: pa.RecordBatch, **options: Any) -> bytes:
 
 def column(array: np.ndarray[Any, Any]) -> pa.Array:
     """Rows as fixed-size lists, as deep as the array."""
-    found = pa.array(array.ravel())
+    result = pa.array(array.ravel())
     for size in array.shape[:0:-1]:
-        found = pa.FixedSizeListArray.from_arrays(found, size)
-    return found
+        result = pa.FixedSizeListArray.from_arrays(result, size)
+    return result
 
 
 def batch(**columns: Any) -> pa.RecordBatch:
     return pa.record_batch({name: column(v) if isinstance(v, np.ndarray) else v for name, v in columns.items()})
 
 
-def table(answer: Any) -> pa.Table:
-    assert answer.status == 200, answer.body[:300]
-    assert answer.headers["content-type"] == KIND
-    found = pa.ipc.open_stream(answer.body).read_all()
-    found.validate(full=True)
-    return found
+def table(response: Any) -> pa.Table:
+    assert response.status == 200, response.body[:300]
+    assert response.headers["content-type"] == MEDIA_TYPE
+    result = pa.ipc.open_stream(response.body).read_all()
+    result.validate(full=True)
+    return result
 
 
 @pytest.mark.parametrize("datatype", DATATYPES)
-def test_every_datatype_comes_back(ask: Ask, datatype: str) -> None:
+def test_every_datatype_round_trips(infer: Infer, datatype: str) -> None:
     array = sample(datatype)
-    found = table(ask(f"ident_{datatype}", stream(batch(x=array)), KIND))
-    assert found["y"].to_pylist() == array.tolist()
-    assert found["y"].type.value_type.value_type == pa.from_numpy_dtype(array.dtype)
+    result = table(infer(f"ident_{datatype}", stream(batch(x=array)), MEDIA_TYPE))
+    assert result["y"].to_pylist() == array.tolist()
+    assert result["y"].type.value_type.value_type == pa.from_numpy_dtype(array.dtype)
 
 
-def test_a_slice_of_a_batch(ask: Ask) -> None:
+def test_slice_of_a_record_batch_is_read(infer: Infer) -> None:
     array = np.arange(48, dtype=np.float32).reshape(8, 2, 3)
-    found = table(ask("ident_FP32", stream(batch(x=array).slice(3, 2)), KIND))
-    assert found["y"].to_pylist() == array[3:5].tolist()
+    result = table(infer("ident_FP32", stream(batch(x=array).slice(3, 2)), MEDIA_TYPE))
+    assert result["y"].to_pylist() == array[3:5].tolist()
     bits = array % 3 == 0
-    found = table(ask("ident_BOOL", stream(batch(x=bits).slice(3, 2)), KIND))
-    assert found["y"].to_pylist() == bits[3:5].tolist()
+    result = table(infer("ident_BOOL", stream(batch(x=bits).slice(3, 2)), MEDIA_TYPE))
+    assert result["y"].to_pylist() == bits[3:5].tolist()
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
+@pytest.mark.parametrize("arrow_type", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()])
 @pytest.mark.parametrize("name", ["ident_BYTES", "ident_text"])
-def test_strings(ask: Ask, name: str, kind: Any) -> None:
+def test_strings_round_trip(infer: Infer, name: str, arrow_type: Any) -> None:
     words = ["", "é", "a\0", "x" * 300]
-    items = [word.encode() for word in words] if "binary" in str(kind) else words
-    lists = pa.FixedSizeListArray.from_arrays(pa.array(items, kind), 2)
-    found = table(ask(name, stream(batch(x=lists)), KIND))["y"]
+    items = [word.encode() for word in words] if "binary" in str(arrow_type) else words
+    lists = pa.FixedSizeListArray.from_arrays(pa.array(items, arrow_type), 2)
+    result = table(infer(name, stream(batch(x=lists)), MEDIA_TYPE))["y"]
     expected: list[Any] = words if name == "ident_text" else [word.encode() for word in words]
-    assert found.to_pylist() == [expected[:2], expected[2:]]
+    assert result.to_pylist() == [expected[:2], expected[2:]]
 
 
-def test_several_columns_and_metadata(ask: Ask) -> None:
+def test_several_columns_and_metadata(infer: Infer) -> None:
     words = pa.FixedSizeListArray.from_arrays(pa.array(["a", "b"]), 2)
     columns = {"words": words, "n": np.array([[1]]), "a": np.array([[1, 2]], np.float32)}
-    found = table(ask("mixed", stream(batch(**columns)), KIND, query="id=7"))
-    assert found.to_pydict() == {"sum": [[4.0]], "same": [["a", "b"]]}
-    assert found.schema.metadata == {b"model_name": b"mixed", b"model_version": b"1", b"id": b"7"}
-    assert table(ask("mixed", stream(batch(**columns)), KIND, query="output=sum")).column_names == ["sum"]
+    result = table(infer("mixed", stream(batch(**columns)), MEDIA_TYPE, query="id=7"))
+    assert result.to_pydict() == {"sum": [[4.0]], "same": [["a", "b"]]}
+    assert result.schema.metadata == {b"model_name": b"mixed", b"model_version": b"1", b"id": b"7"}
+    assert table(infer("mixed", stream(batch(**columns)), MEDIA_TYPE, query="output=sum")).column_names == ["sum"]
 
 
-def test_without_a_batch_axis_rows_are_the_first_axis(ask: Ask) -> None:
-    assert table(ask("scalar", stream(batch(x=pa.array([3], pa.float32()))), KIND))["y"].to_pylist() == [6]
-    assert table(ask("told", stream(batch(x=pa.array([3], pa.float32()))), KIND))["y"].to_pylist() == [3]
+def test_unbatched_rows_are_the_first_axis(infer: Infer) -> None:
+    assert table(infer("scalar", stream(batch(x=pa.array([3], pa.float32()))), MEDIA_TYPE))["y"].to_pylist() == [6]
+    assert table(infer("scaled", stream(batch(x=pa.array([3], pa.float32()))), MEDIA_TYPE))["y"].to_pylist() == [3]
 
 
-def test_no_rows(ask: Ask) -> None:
-    found = table(ask("ident_FP32", stream(batch(x=np.zeros((0, 2, 3), np.float32))), KIND))
-    assert (found.num_rows, found.column_names) == (0, ["y"])
+def test_empty_record_batch_round_trips(infer: Infer) -> None:
+    result = table(infer("ident_FP32", stream(batch(x=np.zeros((0, 2, 3), np.float32))), MEDIA_TYPE))
+    assert (result.num_rows, result.column_names) == (0, ["y"])
 
 
 def floats(values: Any) -> pa.Array:
@@ -115,22 +115,22 @@ GOOD = stream(batch(x=floats([0] * 6)))
         (stream(batch(x=pa.array([None]))), "input 'x'"),
     ],
 )
-def test_refusals(ask: Ask, body: bytes, text: str) -> None:
-    assert error(ask("ident_FP32", body, KIND)).startswith(text.split("(", maxsplit=1)[0])
+def test_invalid_streams_are_rejected(infer: Infer, body: bytes, text: str) -> None:
+    assert error(infer("ident_FP32", body, MEDIA_TYPE)).startswith(text.split("(", maxsplit=1)[0])
 
 
-def test_compressed_buffers_are_not_read(ask: Ask) -> None:
+def test_compressed_buffers_are_rejected(infer: Infer) -> None:
     array = np.zeros((8, 2, 3), np.float32)
     body = stream(batch(x=array), options=pa.ipc.IpcWriteOptions(compression="zstd"))
-    assert error(ask("ident_FP32", body, KIND)).startswith("the request's body is not a valid Arrow IPC stream")
+    assert error(infer("ident_FP32", body, MEDIA_TYPE)).startswith("the request's body is not a valid Arrow IPC stream")
 
 
-def test_answers_that_arrow_cannot_hold(ask: Ask) -> None:
-    one = b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}'
-    assert error(ask("odd", one, None, accept=KIND)) == (
+def test_unencodable_outputs_are_rejected(infer: Infer) -> None:
+    body_of_one = b'{"inputs":[{"name":"x","shape":[1],"datatype":"FP32","data":[1]}]}'
+    assert error(infer("unencodable", body_of_one, None, accept=MEDIA_TYPE)) == (
         "output 'y' has 2 rows and output 'z' 1, Arrow has one number for all: accept another format"
     )
     body = b'{"inputs":[{"name":"x","shape":[1,2,3],"datatype":"BF16","data":[1,2,3,4,5,6]}]}'
-    assert error(ask("ident_BF16", body, None, accept=KIND)) == (
+    assert error(infer("ident_BF16", body, None, accept=MEDIA_TYPE)) == (
         "output 'y' has datatype BF16, which Arrow IPC cannot hold: accept another format"
     )

@@ -1,4 +1,4 @@
-"""The examples of docs/formats.md do what they say."""
+"""Examples of docs/formats.md run as documented."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MODEL, PREAMBLE, *EXAMPLES = re.findall(r"```python\n(.*?)```", DOCUMENT.read_te
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=["numpy", "msgpack", "arrow", "safetensors"])
-def test_an_example(example: str) -> None:
+def test_documented_example_runs(example: str) -> None:
     served: dict[str, Any] = {"__name__": "app"}
     exec(compile(MODEL, str(DOCUMENT), "exec"), served)
     with Server(served["double"], http="127.0.0.1:0", grpc=None) as server:

@@ -1,4 +1,4 @@
-"""Servers with OpenAI's routes, and OpenAI's own client at them."""
+"""Servers with OpenAI's routes, and the official OpenAI client."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from asking_openai import Ask
 from openai import OpenAI
+from openai_helpers import ServeModels
 
 from penstock import Server
 from waiting import PATIENCE
 
 
 @pytest.fixture
-def client_of() -> Iterator[Ask]:
-    """Serves models, and gives a client of theirs."""
+def client_of() -> Iterator[ServeModels]:
+    """A function that serves models and returns a client of that server."""
     with ExitStack() as opened:
 
         def serve(*models: Any, base: str = "/v1", **options: Any) -> OpenAI:

@@ -1,4 +1,4 @@
-"""`openai.Embeddings`, asked by OpenAI's own client."""
+"""`openai.Embeddings`, called with the official OpenAI client."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import numpy as np
 import pytest
-from asking_openai import Ask, post
 from openai import APIStatusError, BadRequestError, InternalServerError, NotFoundError, OpenAI, RateLimitError
+from openai_helpers import ServeModels, post
 
 from penstock import Batching, Context, InvalidInput, Overloaded, Server, SignatureError, Tensor, model, openai
 from penstock.testing import Client
@@ -24,7 +24,7 @@ def vector_of(text: str) -> list[float]:
 
 @model(name="embed", inputs=[TEXT], outputs=[VECTOR], batching=Batching(max_size=4))
 def batched(text):
-    return np.array([vector_of(one) for one in text[:, 0]], np.float32)
+    return np.array([vector_of(item) for item in text[:, 0]], np.float32)
 
 
 @model(name="embed", inputs=[TEXT], outputs=[VECTOR])
@@ -34,7 +34,7 @@ def single(text):
 
 @model(name="embed", inputs=[Tensor("text", "BYTES", [-1])], outputs=[Tensor("vector", np.float32, [-1, 3])])
 def several(text):
-    return np.array([vector_of(one.decode()) for one in text], np.float32)
+    return np.array([vector_of(item.decode()) for item in text], np.float32)
 
 
 @model(name="embed")
@@ -43,57 +43,57 @@ def annotated(text: str) -> Annotated[np.ndarray, Tensor(datatype=np.float64, sh
 
 
 @model(name="embed", inputs=[TEXT], outputs=[VECTOR])
-async def waiting(text):
+async def async_single(text):
     return np.array(vector_of(text[0]), np.float32)
 
 
-MODELS = [batched, single, several, annotated, waiting]
+MODELS = [batched, single, several, annotated, async_single]
 
 
 @pytest.mark.parametrize("served", MODELS, ids=["batched", "single", "several", "annotated", "async"])
 @pytest.mark.parametrize("texts", [["banana"], ["a", "bb", "ccc", "aaaa", "é", ""]], ids=len)
-def test_each_text_has_its_vector_in_order(client_of: Ask, served: Any, texts: list[str]) -> None:
+def test_embeddings_match_their_texts_in_order(client_of: ServeModels, served: Any, texts: list[str]) -> None:
     client = client_of(served, openai.routes(openai.Embeddings(served)))
     for encoding in ("float", "base64"):
-        answer = client.embeddings.create(model="embed", input=texts, encoding_format=encoding)
-        found = [one.embedding for one in answer.data]
+        response = client.embeddings.create(model="embed", input=texts, encoding_format=encoding)
+        vectors = [item.embedding for item in response.data]
         if encoding == "base64":
-            found = [np.frombuffer(base64.b64decode(str(one)), "<f4").tolist() for one in found]
-        np.testing.assert_allclose(found, [vector_of(text) for text in texts], rtol=1e-6)
-        assert [one.index for one in answer.data] == list(range(len(texts)))
-    assert (answer.object, answer.model, answer.data[0].object) == ("list", "embed", "embedding")
-    # Without an encoding the client asks for base64, and takes it apart itself.
-    answer = client.embeddings.create(model="embed", input=texts[0])
-    np.testing.assert_allclose(answer.data[0].embedding, vector_of(texts[0]), rtol=1e-6)
+            vectors = [np.frombuffer(base64.b64decode(str(item)), "<f4").tolist() for item in vectors]
+        np.testing.assert_allclose(vectors, [vector_of(text) for text in texts], rtol=1e-6)
+        assert [item.index for item in response.data] == list(range(len(texts)))
+    assert (response.object, response.model, response.data[0].object) == ("list", "embed", "embedding")
+    # By default the client requests base64 and decodes it.
+    response = client.embeddings.create(model="embed", input=texts[0])
+    np.testing.assert_allclose(response.data[0].embedding, vector_of(texts[0]), rtol=1e-6)
 
 
-def test_numbers_are_as_short_as_the_models_own() -> None:
+def test_numbers_have_the_precision_of_the_model() -> None:
     with Client(batched, openai.routes(openai.Embeddings(batched))) as client:
-        answer = post(client, "/v1/embeddings", {"model": "embed", "input": "a"})
-    assert b'"embedding":[1.1,1.0,0.5]' in answer.body
+        response = post(client, "/v1/embeddings", {"model": "embed", "input": "a"})
+    assert b'"embedding":[1.1,1.0,0.5]' in response.body
 
 
-def test_the_texts_of_a_request_share_batches(client_of: Ask) -> None:
+def test_texts_of_a_request_share_batches(client_of: ServeModels) -> None:
     sizes: list[int] = []
 
     @model(name="embed", inputs=[TEXT], outputs=[VECTOR], batching=Batching(max_size=4, hold=False))
-    def counts(text):
+    def record_sizes(text):
         sizes.append(len(text))
         return np.zeros((len(text), 3), np.float32)
 
-    client = client_of(counts, openai.routes(openai.Embeddings(counts)))
-    answer = client.embeddings.create(model="embed", input=["a"] * 10)
-    assert len(answer.data) == 10
+    client = client_of(record_sizes, openai.routes(openai.Embeddings(record_sizes)))
+    response = client.embeddings.create(model="embed", input=["a"] * 10)
+    assert len(response.data) == 10
     assert sorted(sizes) == [2, 4, 4]
 
 
-def test_one_request_of_many_texts_does_not_overflow_the_queue(client_of: Ask) -> None:
-    narrow = single.with_options(max_queue=4)
-    client = client_of(narrow, openai.routes(openai.Embeddings(narrow)))
+def test_large_request_does_not_overflow_the_queue(client_of: ServeModels) -> None:
+    bounded = single.with_options(max_queue=4)
+    client = client_of(bounded, openai.routes(openai.Embeddings(bounded)))
     assert len(client.embeddings.create(model="embed", input=["a"] * 200).data) == 200
 
 
-def test_tokens_are_counted_by_who_knows_them(client_of: Ask) -> None:
+def test_tokens_are_counted_by_function_or_output(client_of: ServeModels) -> None:
     @model(
         name="counting",
         inputs=[TEXT],
@@ -101,7 +101,7 @@ def test_tokens_are_counted_by_who_knows_them(client_of: Ask) -> None:
         batching=Batching(max_size=4),
     )
     def counting(text):
-        words = np.array([[len(one.split())] for one in text[:, 0]], np.int32)
+        words = np.array([[len(item.split())] for item in text[:, 0]], np.int32)
         return np.zeros((len(text), 3), np.float32), words
 
     client = client_of(
@@ -110,24 +110,24 @@ def test_tokens_are_counted_by_who_knows_them(client_of: Ask) -> None:
         openai.routes(
             openai.Embeddings(batched, name="by-function", tokens=lambda text: len(text.split())),
             openai.Embeddings(counting, name="by-output", tokens="count"),
-            openai.Embeddings(batched, name="nobody"),
+            openai.Embeddings(batched, name="uncounted"),
         ),
     )
-    for name, count in (("by-function", 6), ("by-output", 6), ("nobody", 0)):
+    for name, count in (("by-function", 6), ("by-output", 6), ("uncounted", 0)):
         usage = client.embeddings.create(model=name, input=["a b", "c", "d e f"]).usage
         assert (usage.prompt_tokens, usage.total_tokens) == (count, count), name
 
 
-def test_dimensions_are_the_first_ones_of_length_one(client_of: Ask) -> None:
+def test_dimensions_truncates_and_normalises(client_of: ServeModels) -> None:
     client = client_of(
         batched,
         openai.routes(openai.Embeddings(batched), openai.Embeddings(batched, name="short", shorten=True)),
     )
-    answer = client.embeddings.create(model="short", input="banana", dimensions=2)
+    response = client.embeddings.create(model="short", input="banana", dimensions=2)
     expected = np.array(vector_of("banana")[:2], np.float32)
-    np.testing.assert_allclose(answer.data[0].embedding, expected / np.linalg.norm(expected), rtol=1e-6)
-    whole = client.embeddings.create(model="short", input="banana", dimensions=3)
-    np.testing.assert_allclose(whole.data[0].embedding, vector_of("banana"), rtol=1e-6)
+    np.testing.assert_allclose(response.data[0].embedding, expected / np.linalg.norm(expected), rtol=1e-6)
+    full_length = client.embeddings.create(model="short", input="banana", dimensions=3)
+    np.testing.assert_allclose(full_length.data[0].embedding, vector_of("banana"), rtol=1e-6)
     with pytest.raises(BadRequestError, match="'dimensions' is 4, model 'short' has 3"):
         client.embeddings.create(model="short", input="banana", dimensions=4)
     with pytest.raises(BadRequestError, match="Model 'embed' has 3 dimensions, which cannot be chosen"):
@@ -135,7 +135,7 @@ def test_dimensions_are_the_first_ones_of_length_one(client_of: Ask) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "param", "message"),
+    ("members", "param", "message"),
     [
         ({"input": [1, 2]}, "input", "'input' must be text here: a string or a list of strings, not tokens"),
         ({"input": [[1]]}, "input", "'input' must be text here: a string or a list of strings, not tokens"),
@@ -153,43 +153,43 @@ def test_dimensions_are_the_first_ones_of_length_one(client_of: Ask) -> None:
         ({"input": "a", "seed": 2**64}, "seed", "'seed' does not fit 64 bits"),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_said_in_openais_form(said: dict[str, Any], param: str, message: str) -> None:
+def test_invalid_requests_return_openai_errors(members: dict[str, Any], param: str, message: str) -> None:
     with Client(batched, openai.routes(openai.Embeddings(batched))) as client:
-        answer = post(client, "/v1/embeddings", {"model": "embed", **said})
+        response = post(client, "/v1/embeddings", {"model": "embed", **members})
     error = {"message": message, "type": "invalid_request_error", "param": param, "code": None}
-    assert (answer.status, answer.json()) == (400, {"error": error})
+    assert (response.status, response.json()) == (400, {"error": error})
 
 
 @pytest.mark.parametrize("body", [b"{nope", b"[]", b"\xff", b"", b"[" * 100_000])
-def test_a_body_that_is_no_object_is_refused(body: bytes) -> None:
+def test_non_object_body_is_rejected(body: bytes) -> None:
     with Client(batched, openai.routes(openai.Embeddings(batched))) as client:
-        answer = client.post("/v1/embeddings", body)
-    assert answer.status == 400
-    assert answer.json()["error"]["type"] == "invalid_request_error"
+        response = client.post("/v1/embeddings", body)
+    assert response.status == 400
+    assert response.json()["error"]["type"] == "invalid_request_error"
 
 
-def test_what_the_model_raises_has_its_status(client_of: Ask) -> None:
+def test_model_errors_keep_their_status(client_of: ServeModels) -> None:
     raised: list[Exception] = []
 
     @model(name="embed", inputs=[TEXT], outputs=[VECTOR])
-    def fails(text):
+    def failing(text):
         raise raised[-1]
 
-    client = client_of(fails, openai.routes(openai.Embeddings(fails)))
+    client = client_of(failing, openai.routes(openai.Embeddings(failing)))
     cases: list[tuple[Exception, type[APIStatusError], str]] = [
         (InvalidInput("not in English"), BadRequestError, "not in English"),
         (Overloaded("later"), RateLimitError, "later"),
         (KeyError("secret"), InternalServerError, "model 'embed' failed: KeyError"),
     ]
-    for error, kind, message in cases:
+    for error, error_class, message in cases:
         raised.append(error)
-        with pytest.raises(kind) as told:
+        with pytest.raises(error_class) as caught:
             client.embeddings.create(model="embed", input="a")
-        assert told.value.body["message"] == message
-    assert told.value.type == "server_error"
+        assert caught.value.body["message"] == message
+    assert caught.value.type == "server_error"
 
 
-def test_a_vector_that_json_cannot_carry_is_an_error_of_the_model(client_of: Ask) -> None:
+def test_non_finite_vector_is_a_model_error_in_json(client_of: ServeModels) -> None:
     @model(name="embed", inputs=[TEXT], outputs=[VECTOR])
     def infinite(text):
         return np.array([np.inf, np.nan, 0], np.float32)
@@ -197,58 +197,58 @@ def test_a_vector_that_json_cannot_carry_is_an_error_of_the_model(client_of: Ask
     client = client_of(infinite, openai.routes(openai.Embeddings(infinite)))
     with pytest.raises(InternalServerError, match="NaN or infinity"):
         client.embeddings.create(model="embed", input="a", encoding_format="float")
-    found = client.embeddings.create(model="embed", input="a").data[0].embedding
-    assert found[0] == np.inf
+    vectors = client.embeddings.create(model="embed", input="a").data[0].embedding
+    assert vectors[0] == np.inf
 
 
-def test_parameters_reach_the_model(client_of: Ask) -> None:
-    seen: list[dict[str, Any]] = []
+def test_parameters_reach_the_model(client_of: ServeModels) -> None:
+    parameters: list[dict[str, Any]] = []
 
     @model(name="embed", inputs=[TEXT], outputs=[VECTOR])
-    def looks(text, ctx: Context):
-        seen.append(ctx.parameters)
+    def record_parameters(text, ctx: Context):
+        parameters.append(ctx.parameters)
         return np.zeros(3, np.float32)
 
-    client = client_of(looks, openai.routes(openai.Embeddings(looks)))
+    client = client_of(record_parameters, openai.routes(openai.Embeddings(record_parameters)))
     client.embeddings.create(model="embed", input="a", user="anna", extra_body={"kind": "query", "depth": 2})
-    assert seen == [{"user": "anna", "kind": "query", "depth": 2}]
+    assert parameters == [{"user": "anna", "kind": "query", "depth": 2}]
 
 
-def test_models_are_listed_and_looked_up(client_of: Ask) -> None:
+def test_models_are_listed_and_retrieved(client_of: ServeModels) -> None:
     client = client_of(
         batched,
         openai.routes(
             openai.Embeddings(batched, name="org/embed"), openai.Embeddings(batched, name="second"), owned_by="us"
         ),
     )
-    assert [(one.id, one.object, one.owned_by) for one in client.models.list()] == [
+    assert [(item.id, item.object, item.owned_by) for item in client.models.list()] == [
         ("org/embed", "model", "us"),
         ("second", "model", "us"),
     ]
     assert client.models.retrieve("org/embed").created > 1_700_000_000
-    with pytest.raises(NotFoundError) as told:
+    with pytest.raises(NotFoundError) as caught:
         client.models.retrieve("third")
-    assert told.value.code == "model_not_found"
+    assert caught.value.code == "model_not_found"
     with pytest.raises(NotFoundError, match="The model 'third' does not exist"):
         client.embeddings.create(model="third", input="a")
 
 
-def test_a_prefix_stands_before_the_paths(client_of: Ask) -> None:
+def test_prefix_precedes_the_paths(client_of: ServeModels) -> None:
     routes = openai.routes(openai.Embeddings(batched), prefix="/openai/v1/")
     client = client_of(batched, routes, base="/openai/v1")
     assert len(client.embeddings.create(model="embed", input="a").data) == 1
 
 
-def test_what_cannot_be_embeddings_is_refused_at_once() -> None:
+def test_unsuitable_models_are_rejected_at_declaration() -> None:
     numbers = model(name="numbers", inputs=[Tensor("x", np.float32, [1])], outputs=[VECTOR])(lambda x: x)
     matrix = model(name="matrix", inputs=[TEXT], outputs=[Tensor("m", np.float32, [-1, 3])])(lambda text: text)
     two = model(name="two", inputs=[TEXT], outputs=[VECTOR, Tensor("other", np.float32, [2])])(lambda text: text)
-    more = model(name="more", inputs=[TEXT, Tensor("x", np.float32, [1])], outputs=[VECTOR])(lambda text, x: x)
+    two_inputs = model(name="more", inputs=[TEXT, Tensor("x", np.float32, [1])], outputs=[VECTOR])(lambda text, x: x)
     for served, text in (
         (numbers, r"Embeddings\('numbers'\): its input: none will do: Tensor\('x', 'FP32', \[1\]\)"),
         (matrix, r"Embeddings\('matrix'\): its output: none will do"),
         (two, r"Embeddings\('two'\): its output: several will do, so name one"),
-        (more, r"Embeddings\('more'\): input 'x' is needed too; make it optional=True"),
+        (two_inputs, r"Embeddings\('more'\): input 'x' is needed too; make it optional=True"),
         (3, "Embeddings takes a model or a function, not 3"),
     ):
         with pytest.raises(SignatureError, match=text):
@@ -264,30 +264,30 @@ def test_what_cannot_be_embeddings_is_refused_at_once() -> None:
         openai.routes(openai.Embeddings(batched), openai.Embeddings(single))
 
 
-def test_a_model_that_is_not_served_beside_them_is_missed_at_the_start() -> None:
+def test_unserved_model_is_rejected_at_start() -> None:
     with pytest.raises(SignatureError, match="calls 'embed', which is not served; give it to the server too"):
         Client(openai.routes(openai.Embeddings(batched)))
 
 
-def test_the_routes_themselves_take_no_tensors() -> None:
+def test_routes_accept_no_tensors() -> None:
     with Client(batched, openai.routes(openai.Embeddings(batched))) as client:
-        answer = client.post("/v2/models/openai/infer", b'{"inputs": []}')
+        response = client.post("/v2/models/openai/infer", b'{"inputs": []}')
     text = "model 'openai' answers HTTP requests to OpenAI's paths only"
-    assert (answer.status, answer.json()) == (400, {"error": text})
+    assert (response.status, response.json()) == (400, {"error": text})
 
 
-def test_v1s_inference_stays_beside_them() -> None:
+def test_v1_inference_remains_available() -> None:
     with Client(annotated, openai.routes(openai.Embeddings(annotated))) as client:
-        answer = client.post("/v1/models/embed:predict", b'{"instances": ["a"]}')
-        assert (answer.status, answer.json()) == (200, {"predictions": [vector_of("a")]})
+        response = client.post("/v1/models/embed:predict", b'{"instances": ["a"]}')
+        assert (response.status, response.json()) == (200, {"predictions": [vector_of("a")]})
         assert client.get("/v1/models").json()["object"] == "list"
-        elsewhere = openai.routes(openai.Embeddings(annotated), prefix="/openai/v1")
-    with Client(annotated, elsewhere) as client:
+        prefixed_routes = openai.routes(openai.Embeddings(annotated), prefix="/openai/v1")
+    with Client(annotated, prefixed_routes) as client:
         assert client.get("/v1/models/embed").json() == {"name": "embed", "ready": True}
         assert client.get("/openai/v1/models/embed").json()["id"] == "embed"
 
 
-def test_routes_come_and_go_with_their_model() -> None:
+def test_routes_are_added_and_removed_with_their_model() -> None:
     with Server(batched, http="127.0.0.1:0", grpc=None) as server:
         client = OpenAI(base_url=f"{server.http_url}/v1", api_key="-", max_retries=0, timeout=PATIENCE)
         with client:
@@ -299,7 +299,7 @@ def test_routes_come_and_go_with_their_model() -> None:
                     client.embeddings.create(model="embed", input="a")
 
 
-def test_an_overload_says_when_to_come_back(client_of: Ask) -> None:
+def test_overload_sets_retry_after(client_of: ServeModels) -> None:
     @model(name="embed", inputs=[TEXT], outputs=[VECTOR])
     def full(text):
         error = Overloaded("later")
@@ -307,6 +307,6 @@ def test_an_overload_says_when_to_come_back(client_of: Ask) -> None:
         raise error
 
     client = client_of(full, openai.routes(openai.Embeddings(full)))
-    with pytest.raises(RateLimitError) as told:
+    with pytest.raises(RateLimitError) as caught:
         client.embeddings.create(model="embed", input="a")
-    assert (told.value.code, told.value.response.headers["retry-after"]) == ("rate_limit_exceeded", "2")
+    assert (caught.value.code, caught.value.response.headers["retry-after"]) == ("rate_limit_exceeded", "2")

@@ -1,4 +1,4 @@
-"""Texts at which a completion ends, whatever pieces it comes in."""
+"""Stop sequences of completions, independent of chunk boundaries."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from hypothesis import strategies as st
 from penstock.openai._stops import Stops
 
 
-def fed(pieces: list[str], stops: list[str]) -> tuple[str, bool]:
-    found = Stops(stops)
+def feed_chunks(chunks: list[str], stops: list[str]) -> tuple[str, bool]:
+    matcher = Stops(stops)
     text = ""
-    for piece in pieces:
-        text += found.feed(piece)
-        if found.found:
+    for chunk in chunks:
+        text += matcher.feed(chunk)
+        if matcher.found:
             return text, True
-    return text + found.rest(), found.found
+    return text + matcher.rest(), matcher.found
 
 
 @pytest.mark.parametrize(
-    ("pieces", "stops", "text"),
+    ("chunks", "stops", "text"),
     [
         (["one two"], [], "one two"),
         (["one STOP two"], ["STOP"], "one "),
@@ -33,22 +33,22 @@ def fed(pieces: list[str], stops: list[str]) -> tuple[str, bool]:
         (["STOP"], ["STOP"], ""),
     ],
 )
-def test_text_ends_before_a_stop(pieces: list[str], stops: list[str], text: str) -> None:
-    assert fed(pieces, stops) == (text, any(stop in "".join(pieces) for stop in stops))
+def test_text_ends_before_a_stop(chunks: list[str], stops: list[str], text: str) -> None:
+    assert feed_chunks(chunks, stops) == (text, any(stop in "".join(chunks) for stop in stops))
 
 
-def test_what_may_begin_a_stop_is_held_back_and_no_more() -> None:
+def test_possible_stop_prefix_is_held_back() -> None:
     stops = Stops(["\n\n"])
     assert [stops.feed("one\n"), stops.feed("two"), stops.feed("\n")] == ["one", "\ntwo", ""]
     assert stops.rest() == "\n"
 
 
 @given(st.lists(st.text("ab", max_size=4), max_size=6), st.lists(st.text("ab", min_size=1, max_size=3), max_size=3))
-def test_pieces_make_no_difference(pieces: list[str], stops: list[str]) -> None:
-    whole = "".join(pieces)
-    # The shortest beginning of the text that ends with one, without the longest that it ends with.
+def test_chunk_boundaries_do_not_change_the_result(chunks: list[str], stops: list[str]) -> None:
+    whole = "".join(chunks)
+    # The shortest prefix that ends with a stop, without the longest stop at its end.
     for length in range(len(whole) + 1):
-        if found := [stop for stop in stops if whole[:length].endswith(stop)]:
-            assert fed(pieces, stops) == (whole[: length - max(map(len, found))], True)
+        if matched := [stop for stop in stops if whole[:length].endswith(stop)]:
+            assert feed_chunks(chunks, stops) == (whole[: length - max(map(len, matched))], True)
             return
-    assert fed(pieces, stops) == (whole, False)
+    assert feed_chunks(chunks, stops) == (whole, False)

@@ -1,4 +1,4 @@
-"""What the tests of OpenAI's routes ask with."""
+"""Helpers of the tests of OpenAI's routes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from openai import OpenAI
 
 from penstock.testing import Client, Response
 
-Ask = Callable[..., OpenAI]
-"""Serves models, and gives a client of theirs."""
+ServeModels = Callable[..., OpenAI]
+"""Serves models and returns a client of that server."""
 
 
 def post(client: Client, path: str, document: dict[str, Any]) -> Response:
-    """The answer to a document, as it is."""
+    """The raw response to a JSON document."""
     return client.post(path, json.dumps(document))
