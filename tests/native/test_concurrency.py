@@ -1,4 +1,4 @@
-"""Many threads, many tasks, forks, signals, and an interpreter that ends."""
+"""Client under threads, tasks, forks, signals and interpreter shutdown."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ from native_models import STARTED
 from penstock import AsyncClient, Client, InvalidInput, Timeout
 
 
-def doubled(client: Client, value: int) -> bool:
+def infer_doubles(client: Client, value: int) -> bool:
     x = np.full((1, 3), value, np.float32)
     return bool((client.infer("double", x=x).y == value * 2).all())
 
 
 def test_many_threads_share_a_client(client: Client) -> None:
     with ThreadPoolExecutor(16) as pool:
-        assert all(pool.map(lambda value: doubled(client, value), range(800)))
+        assert all(pool.map(lambda value: infer_doubles(client, value), range(800)))
 
 
 def test_many_tasks_share_a_client(url: str) -> None:
     async def main() -> None:
         async with AsyncClient(url) as client:
 
-            async def one(value: int) -> bool:
+            async def infer_once(value: int) -> bool:
                 result = await client.infer("double", x=np.full((1, 3), value, np.float32))
                 return bool((result.y == value * 2).all())
 
-            assert all(await asyncio.gather(*(one(value) for value in range(500))))
+            assert all(await asyncio.gather(*(infer_once(value) for value in range(500))))
             assert await client.live()
             assert (await client.metadata("double"))["name"] == "double"
             assert (await client.infer("upper", text="a")).text == "A"
@@ -54,7 +54,7 @@ def test_many_tasks_share_a_client(url: str) -> None:
     asyncio.run(main())
 
 
-def test_several_event_loops_one_after_another(url: str) -> None:
+def test_async_client_works_on_consecutive_event_loops(url: str) -> None:
     async def main(client: AsyncClient) -> Any:
         return (await client.infer("upper", text="a")).text
 
@@ -62,34 +62,34 @@ def test_several_event_loops_one_after_another(url: str) -> None:
     assert [asyncio.run(main(client)) for _ in range(3)] == ["A"] * 3
 
 
-def test_a_cancelled_task_takes_its_request_back() -> None:
+def test_cancelled_task_closes_its_connection() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        hung_up = threading.Event()
-        asked = threading.Event()
+        disconnected = threading.Event()
+        received = threading.Event()
 
         def serve() -> None:
             connection, _ = listener.accept()
             with connection:
                 connection.recv(65536)
-                asked.set()
+                received.set()
                 if connection.recv(1) == b"":
-                    hung_up.set()
+                    disconnected.set()
 
         threading.Thread(target=serve, daemon=True).start()
 
         async def main() -> None:
             async with AsyncClient(f"http://127.0.0.1:{listener.getsockname()[1]}") as client:
                 task = asyncio.create_task(client.infer("m", x=np.ones(1, np.int32)))
-                await asyncio.to_thread(asked.wait, 20)
+                await asyncio.to_thread(received.wait, 20)
                 task.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await task
-                assert await asyncio.to_thread(hung_up.wait, 20)
+                assert await asyncio.to_thread(disconnected.wait, 20)
 
         asyncio.run(main())
 
 
-def test_sequences_mark_their_first_and_last_request(client: Client) -> None:
+def test_sequences_flag_their_first_and_last_request(client: Client) -> None:
     x = np.zeros((1, 3), np.float32)
     with client.sequence("double", 42) as sequence:
         assert sequence._parameters({"k": 1}, False) == {
@@ -106,22 +106,22 @@ def test_sequences_mark_their_first_and_last_request(client: Client) -> None:
             sequence.infer(x=x)
 
 
-def test_a_call_does_not_hold_the_interpreter(client: Client) -> None:
-    turns = 0
-    done = threading.Event()
+def test_blocking_call_releases_the_gil(client: Client) -> None:
+    iterations = 0
+    completed = threading.Event()
 
     def count() -> None:
-        nonlocal turns
-        while not done.is_set():
-            turns += 1
+        nonlocal iterations
+        while not completed.is_set():
+            iterations += 1
             time.sleep(0.001)
 
     thread = threading.Thread(target=count)
     thread.start()
     client.infer("slow", seconds=np.float64(0.3))
-    done.set()
+    completed.set()
     thread.join()
-    assert turns > 20
+    assert iterations > 20
 
 
 SCRIPT = """
@@ -138,50 +138,50 @@ def run(script: str, url: str, timeout: float = 60) -> subprocess.CompletedProce
     return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
 
 
-def test_a_child_makes_connections_of_its_own(url: str) -> None:
-    done = run(
+def test_forked_child_opens_new_connections(url: str) -> None:
+    completed = run(
         """
         import asyncio
         x = np.ones((1, 3), np.float32)
         client, shared = Client(url), AsyncClient(url)
-        async def ask():
+        async def infer_sum():
             return (await shared.infer("double", x=x)).y.sum()
-        assert client.infer("double", x=x).y.sum() == 6 and asyncio.run(ask()) == 6
+        assert client.infer("double", x=x).y.sum() == 6 and asyncio.run(infer_sum()) == 6
         child = os.fork()
         if child == 0:
-            ok = client.infer("double", x=x).y.sum() == 6 and asyncio.run(ask()) == 6
+            ok = client.infer("double", x=x).y.sum() == 6 and asyncio.run(infer_sum()) == 6
             os._exit(0 if ok else 1)
         assert os.waitpid(child, 0)[1] == 0
-        assert client.infer("double", x=x).y.sum() == 6 and asyncio.run(ask()) == 6
+        assert client.infer("double", x=x).y.sum() == 6 and asyncio.run(infer_sum()) == 6
         """,
         url,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
 
 
-def test_the_interpreter_ends_with_open_streams(url: str) -> None:
+def test_interpreter_exits_with_open_streams(url: str) -> None:
     before = STARTED.value
-    done = run(
+    completed = run(
         """
         import asyncio
         stream = Client(url).stream("endless", n=np.int32(1))
         next(stream)
         async def main():
-            global pieces
-            pieces = AsyncClient(url).stream("endless", n=np.int32(1))
-            await pieces.__anext__()
+            global chunks
+            chunks = AsyncClient(url).stream("endless", n=np.int32(1))
+            await chunks.__anext__()
         asyncio.run(main())
         threading.Thread(target=lambda: list(Client(url).stream("endless", n=np.int32(1))), daemon=True).start()
         """,
         url,
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (completed.returncode, completed.stderr) == (0, "")
     assert STARTED.value > before
 
 
 @pytest.mark.parametrize("options", ["", ", hedge=0.1"])
-def test_ctrl_c_ends_a_call(url: str, options: str) -> None:
-    done = run(
+def test_ctrl_c_interrupts_a_call(url: str, options: str) -> None:
+    completed = run(
         f"""
         client = Client(url{options})
         client.infer("upper", text="a")
@@ -194,10 +194,10 @@ def test_ctrl_c_ends_a_call(url: str, options: str) -> None:
         """,
         url,
     )
-    assert (done.stdout, done.returncode) == ("ended\nA\n", 0), done.stderr
+    assert (completed.stdout, completed.returncode) == ("ended\nA\n", 0), completed.stderr
 
 
-def test_signals_that_raise_nothing_are_gone_through(client: Client) -> None:
+def test_non_raising_signals_do_not_interrupt_a_call(client: Client) -> None:
     previous = signal.signal(signal.SIGALRM, lambda *_: None)
     signal.setitimer(signal.ITIMER_REAL, 0.02, 0.02)
     try:

@@ -1,4 +1,4 @@
-"""The code of docs/client.md does what it says."""
+"""Code blocks of docs/client.md run as documented."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock import AsyncClient, Batching, Client, Context, Sequences, Server, 
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "client.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)
-ELSEWHERE = "models.example"
-"""In the only block that names servers which are not there."""
+UNREACHABLE = "models.example"
+"""Host of the only block whose servers do not exist."""
 
 
 @model(inputs=[Tensor("x", np.float32, [16])], outputs=[Tensor("y", np.float32, [16])], batching=Batching(max_size=32))
@@ -45,8 +45,8 @@ def server() -> Iterator[Server]:
         yield server
 
 
-@pytest.mark.parametrize("block", [block for block in BLOCKS if ELSEWHERE not in block], ids=lambda code: code[:30])
-def test_a_block_runs(server: Server, block: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("block", [block for block in BLOCKS if UNREACHABLE not in block], ids=lambda code: code[:30])
+def test_documented_block_runs(server: Server, block: str, capsys: pytest.CaptureFixture[str]) -> None:
     block = block.replace("http://127.0.0.1:8000", server.http_url).replace("127.0.0.1:8001", str(server.grpc_address))
     code = compile(block, str(DOCUMENT), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
 
@@ -67,6 +67,6 @@ def test_a_block_runs(server: Server, block: str, capsys: pytest.CaptureFixture[
         assert names["total"] == 3.0
 
 
-def test_only_one_block_is_left_out() -> None:
+def test_only_one_block_is_skipped() -> None:
     assert len(BLOCKS) >= 6
-    assert len([block for block in BLOCKS if ELSEWHERE in block]) == 1
+    assert len([block for block in BLOCKS if UNREACHABLE in block]) == 1

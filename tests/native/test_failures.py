@@ -1,4 +1,4 @@
-"""Servers that misbehave: what the client says, and how often it asks."""
+"""Misbehaving servers: errors, retries, hedging and deadlines of the client."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ def closed_port() -> int:
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_nobody_listens(scheme: str) -> None:
+def test_refused_connection_is_unavailable(scheme: str) -> None:
     port = closed_port()
     with Client(f"{scheme}://127.0.0.1:{port}", retries=2, backoff=0.01) as client:
-        with pytest.raises(Unavailable, match=f"cannot connect to {scheme}://127.0.0.1:{port}: .*refused") as caught:
+        with pytest.raises(Unavailable, match=f"cannot connect to {scheme}://127.0.0.1:{port}: .*refused") as raised:
             client.infer("m", x=X)
-        assert caught.value.status is None
+        assert raised.value.status is None
         with pytest.raises(Unavailable):
             client.live()
 
 
-def test_no_such_socket() -> None:
+def test_missing_socket_is_unavailable() -> None:
     with Client("unix:/nonexistent/a.sock") as client, pytest.raises(Unavailable, match="cannot connect to http"):
         client.infer("m", x=X)
 
 
-def test_a_server_that_comes_up_is_found_by_retries() -> None:
+def test_retries_reach_a_server_that_starts_later() -> None:
     port = closed_port()
-    found: list[Any] = []
+    results: list[Any] = []
 
-    def ask() -> None:
+    def infer_until_up() -> None:
         with Client(f"http://127.0.0.1:{port}", retries=1000, backoff=0.02, max_backoff=0.02) as client:
-            found.append(client.infer("m", x=X).value.item())
+            results.append(client.infer("m", x=X).value.item())
 
-    thread = threading.Thread(target=ask)
+    thread = threading.Thread(target=infer_until_up)
     thread.start()
     time.sleep(0.1)
     with socket.create_server(("127.0.0.1", port)) as listener:
@@ -55,17 +55,17 @@ def test_a_server_that_comes_up_is_found_by_retries() -> None:
             connection.recv(65536)
             connection.sendall(GOOD)
             thread.join(20)
-    assert found == [7]
+    assert results == [7]
 
 
-def test_a_connection_that_is_lost_after_the_request_is_not_asked_again() -> None:
+def test_inference_is_not_retried_after_a_lost_connection() -> None:
     with Misbehaving(lambda _: None) as server, Client(server.url, retries=5, backoff=0.01) as client:
         with pytest.raises(Unavailable, match="the connection was lost while an answer was awaited"):
             client.infer("m", x=X)
         assert server.requests == 1
 
 
-def test_a_question_is_asked_again() -> None:
+def test_health_check_is_retried_after_a_lost_connection() -> None:
     live = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"live":true}'
     with Misbehaving(lambda number: live if number == 2 else None) as server:
         with Client(server.url, retries=5, backoff=0.01) as client:
@@ -74,30 +74,30 @@ def test_a_question_is_asked_again() -> None:
 
 
 @pytest.mark.parametrize("status", [429, 503])
-def test_a_full_server_is_asked_again_if_it_says_when(status: int) -> None:
-    def answer(number: int) -> bytes:
+def test_overloaded_response_with_retry_after_is_retried(status: int) -> None:
+    def response(number: int) -> bytes:
         return GOOD if number == 2 else refusal(status, b"Retry-After: 0")
 
-    with Misbehaving(answer) as server:
+    with Misbehaving(response) as server:
         with Client(server.url, retries=2, backoff=0.01) as client:
             assert client.infer("m", x=X).value.item() == 7
         assert (server.requests, server.connections) == (3, 1)
 
 
 @pytest.mark.parametrize(
-    ("retries", "headers", "asked"), [(0, [b"Retry-After: 0"], 1), (3, [], 1), (2, [b"Retry-After: 0"], 3)]
+    ("retries", "headers", "attempts"), [(0, [b"Retry-After: 0"], 1), (3, [], 1), (2, [b"Retry-After: 0"], 3)]
 )
-def test_but_not_otherwise(retries: int, headers: list[bytes], asked: int) -> None:
+def test_overloaded_response_is_not_retried_otherwise(retries: int, headers: list[bytes], attempts: int) -> None:
     with Misbehaving(lambda _: refusal(429, *headers)) as server:
         with Client(server.url, retries=retries, backoff=0.01) as client:
-            with pytest.raises(Overloaded, match="no") as caught:
+            with pytest.raises(Overloaded, match="no") as raised:
                 client.infer("m", x=X)
-            assert caught.value.status == 429
-            assert caught.value.retry_after == (0 if headers else None)
-        assert server.requests == asked
+            assert raised.value.status == 429
+            assert raised.value.retry_after == (0 if headers else None)
+        assert server.requests == attempts
 
 
-def test_a_retry_does_not_outlast_the_deadline() -> None:
+def test_retry_does_not_exceed_the_deadline() -> None:
     with Misbehaving(lambda _: refusal(429, b"Retry-After: 60")) as server:
         with Client(server.url, retries=3, timeout=0.5, max_backoff=60) as client:
             start = time.monotonic()
@@ -107,13 +107,13 @@ def test_a_retry_does_not_outlast_the_deadline() -> None:
         assert server.requests == 1
 
 
-def test_an_idle_connection_that_was_closed_is_replaced() -> None:
-    answers = [GOOD[:9] + b"200 OK\r\nConnection: keep-alive\r\n" + GOOD.split(b"\r\n", 1)[1]] * 3
+def test_closed_idle_connection_is_replaced() -> None:
+    responses = [GOOD[:9] + b"200 OK\r\nConnection: keep-alive\r\n" + GOOD.split(b"\r\n", 1)[1]] * 3
 
-    def answer(number: int) -> bytes:
-        return answers[number]
+    def response(number: int) -> bytes:
+        return responses[number]
 
-    with Misbehaving(answer) as server, Client(server.url) as client:
+    with Misbehaving(response) as server, Client(server.url) as client:
         client.infer("m", x=X)
         client.infer("m", x=X)
         assert server.connections == 1
@@ -122,7 +122,7 @@ def test_an_idle_connection_that_was_closed_is_replaced() -> None:
     with closing as server, Client(server.url) as client:
         client.infer("m", x=X)
         until(lambda: server.requests == 1)
-    # A server that closes after each answer, without saying so.
+    # A server that closes after each response without `Connection: close`.
     served = closing_server()
     with Client(served[0]) as client:
         for _ in range(3):
@@ -131,7 +131,7 @@ def test_an_idle_connection_that_was_closed_is_replaced() -> None:
 
 
 def closing_server() -> tuple[str, threading.Semaphore]:
-    """Answers one request on each connection and closes it; the semaphore counts closes."""
+    """A server that closes each connection after one response; the semaphore counts closes."""
     listener = socket.create_server(("127.0.0.1", 0))
     closed = threading.Semaphore(0)
 
@@ -149,7 +149,7 @@ def closing_server() -> tuple[str, threading.Semaphore]:
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "message"),
+    ("response", "error", "message"),
     [
         (GOOD[:-5], Unavailable, "the connection was lost while an answer was awaited: the server closed"),
         (b"SSH-2.0-OpenSSH\r\n\r\n", InternalError, "the server's answer is not HTTP/1.1"),
@@ -162,7 +162,7 @@ def closing_server() -> tuple[str, threading.Semaphore]:
         ),
     ],
 )
-def test_answers_that_are_none(answer: bytes, error: type[Exception], message: str) -> None:
+def test_malformed_responses_are_errors(response: bytes, error: type[Exception], message: str) -> None:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -170,7 +170,7 @@ def test_answers_that_are_none(answer: bytes, error: type[Exception], message: s
             connection, _ = listener.accept()
             with connection:
                 connection.recv(65536)
-                connection.sendall(answer)
+                connection.sendall(response)
                 connection.shutdown(socket.SHUT_WR)
 
     threading.Thread(target=serve, daemon=True).start()
@@ -182,7 +182,7 @@ def test_answers_that_are_none(answer: bytes, error: type[Exception], message: s
             Client(url, hedge=60).infer("m", x=X)
 
 
-def test_an_endless_answer_is_bounded() -> None:
+def test_response_size_is_bounded() -> None:
     with (
         Misbehaving(lambda _: GOOD) as server,
         Client(server.url, max_answer_bytes=20) as client,
@@ -192,7 +192,7 @@ def test_an_endless_answer_is_bounded() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_a_server_that_does_not_answer(scheme: str) -> None:
+def test_unresponsive_server_times_out(scheme: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         url = f"{scheme}://127.0.0.1:{listener.getsockname()[1]}"
         for client in (Client(url, timeout=0.3), Client(url, timeout=0.3, hedge=0.1)):
@@ -202,29 +202,29 @@ def test_a_server_that_does_not_answer(scheme: str) -> None:
             assert 0.29 < time.monotonic() - start < 10
 
 
-def test_a_slow_model_is_given_up(client: Client) -> None:
+def test_slow_model_times_out_and_the_client_stays_usable(client: Client) -> None:
     with pytest.raises(Timeout):
         client.infer("slow", seconds=np.float64(1), timeout=0.1)
     assert client.infer("slow", seconds=np.float64(0)).value.item() == 0
 
 
-def test_the_second_attempt_wins() -> None:
+def test_hedged_second_attempt_wins() -> None:
     gate = threading.Event()
 
-    def answer(number: int) -> bytes:
+    def response(number: int) -> bytes:
         if number == 0:
             gate.wait(20)
         return GOOD
 
-    with Misbehaving(answer) as server:
+    with Misbehaving(response) as server:
         with Client(server.url, hedge=0.05) as client:
             assert client.infer("m", x=X).value.item() == 7
             assert server.requests == 2
         gate.set()
-        assert server.hung_up.acquire(timeout=20), "the first attempt was given up"
+        assert server.hung_up.acquire(timeout=20), "the first attempt was cancelled"
 
 
-def test_no_second_attempt_where_none_is_needed_or_allowed() -> None:
+def test_hedging_is_skipped_if_unneeded_or_unsafe() -> None:
     with Misbehaving(lambda _: GOOD) as server, Client(server.url, hedge=30) as client:
         assert client.infer("m", x=X).value.item() == 7
         assert server.requests == 1
@@ -238,16 +238,16 @@ def test_no_second_attempt_where_none_is_needed_or_allowed() -> None:
         assert server.requests == 1
 
 
-def test_a_failed_attempt_waits_for_the_other() -> None:
-    def answer(number: int) -> bytes | None:
+def test_failed_attempt_waits_for_the_hedged_one() -> None:
+    def response(number: int) -> bytes | None:
         time.sleep(0.2)
         return None if number == 0 else GOOD
 
-    with Misbehaving(answer) as server, Client(server.url, hedge=0.05) as client:
+    with Misbehaving(response) as server, Client(server.url, hedge=0.05) as client:
         assert client.infer("m", x=X).value.item() == 7
 
 
-def test_early_refusals_of_large_requests_are_read() -> None:
+def test_early_rejection_of_a_large_request_is_read() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
@@ -261,12 +261,12 @@ def test_early_refusals_of_large_requests_are_read() -> None:
 
     threading.Thread(target=serve, daemon=True).start()
     with listener, Client(f"http://127.0.0.1:{listener.getsockname()[1]}") as client:
-        with pytest.raises(Exception, match="no") as caught:
+        with pytest.raises(Exception, match="no") as raised:
             client.infer("m", x=np.zeros(8_000_000, np.float32))
-        assert caught.value.status == 413  # type: ignore[attr-defined]
+        assert raised.value.status == 413  # type: ignore[attr-defined]
 
 
-def test_asyncio_too() -> None:
+def test_async_client_does_not_retry_a_lost_inference() -> None:
     import asyncio
 
     async def main() -> None:

@@ -1,4 +1,4 @@
-"""Inference over every kind of URL: what goes in comes out."""
+"""Inference over every kind of URL."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock import AsyncClient, Client, InvalidInput, NotFound
 Array = np.ndarray[Any, Any]
 
 
-def test_an_array_goes_and_comes_back(client: Client, x: Array) -> None:
+def test_array_round_trips(client: Client, x: Array) -> None:
     result = client.infer("double", x=x)
     assert (result.model, result.version, result.id) == ("double", "1", "")
     assert list(result) == ["y"]
@@ -26,7 +26,7 @@ def test_an_array_goes_and_comes_back(client: Client, x: Array) -> None:
     assert repr(result) == "<Result of 'double': y=float32[2, 3]>"
 
 
-def test_inputs_in_a_mapping_and_as_keywords(client: Client) -> None:
+def test_inputs_may_be_a_mapping_or_keywords(client: Client) -> None:
     a, b = np.float32([1, 2]), np.float32([10, 20])
     for result in (client.infer("arithmetic", {"a": a, "b": b}), client.infer("arithmetic", {"a": a}, b=b)):
         assert result["sum"].tolist() == [11, 22]
@@ -39,7 +39,7 @@ def test_inputs_in_a_mapping_and_as_keywords(client: Client) -> None:
         _ = result.z
 
 
-def test_outputs_are_chosen_and_ordered(client: Client) -> None:
+def test_requested_outputs_are_selected_and_ordered(client: Client) -> None:
     ones = np.ones(2, np.float32)
     assert list(client.infer("arithmetic", a=ones, b=ones, outputs=["difference", "sum"])) == ["difference", "sum"]
     assert list(client.infer("arithmetic", a=ones, b=ones, outputs=["difference"])) == ["difference"]
@@ -47,7 +47,7 @@ def test_outputs_are_chosen_and_ordered(client: Client) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 3), (1, 1), (0, 3), (2, 0)], ids=str)
 @pytest.mark.parametrize("datatype", DATATYPES)
-def test_every_datatype_comes_back(client: Client, datatype: str, shape: tuple[int, int]) -> None:
+def test_every_datatype_round_trips(client: Client, datatype: str, shape: tuple[int, int]) -> None:
     values = (np.arange(shape[0] * shape[1]) % 7).reshape(shape).astype(DATATYPES[datatype])
     result = client.infer(f"same_{datatype}", x=values, datatypes={"x": datatype})
     assert result.y.dtype == values.dtype
@@ -55,7 +55,7 @@ def test_every_datatype_comes_back(client: Client, datatype: str, shape: tuple[i
 
 
 @pytest.mark.parametrize("datatype", DATATYPES)
-def test_every_datatype_goes_as_json_too(urls: dict[str, str], datatype: str) -> None:
+def test_every_datatype_round_trips_as_json(urls: dict[str, str], datatype: str) -> None:
     values = (np.arange(6) % 7).reshape(2, 3).astype(DATATYPES[datatype])
     with Client(urls["http"], binary=False) as client:
         result = client.infer(f"same_{datatype}", x=values, datatypes={"x": datatype})
@@ -63,7 +63,7 @@ def test_every_datatype_goes_as_json_too(urls: dict[str, str], datatype: str) ->
     np.testing.assert_array_equal(result.y, values)
 
 
-def test_ends_of_ranges_survive(client: Client) -> None:
+def test_extreme_values_round_trip(client: Client) -> None:
     for datatype, values in [
         ("INT64", np.array([[-(2**63), 2**63 - 1]])),
         ("UINT64", np.array([[0, 2**64 - 1]], np.uint64)),
@@ -73,7 +73,7 @@ def test_ends_of_ranges_survive(client: Client) -> None:
         assert y.tobytes() == values.tobytes()
 
 
-def test_bytes_are_objects_of_any_bytes(client: Client) -> None:
+def test_bytes_elements_round_trip(client: Client) -> None:
     values = np.array([[b"", b"\xff\x00"], ["text", "\u00e9"]], object)
     y = client.infer("same_BYTES", x=values).y
     assert y.dtype == object
@@ -82,19 +82,19 @@ def test_bytes_are_objects_of_any_bytes(client: Client) -> None:
     assert fixed.tolist() == [[b"ab", b"c"]]
 
 
-def test_ml_dtypes_go_as_they_are(client: Client) -> None:
+def test_ml_dtypes_arrays_are_sent_unconverted(client: Client) -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     values = np.array([[1.5, -2]], ml_dtypes.bfloat16)
     assert client.infer("same_BF16", x=values).y.tolist() == [[1.5, -2]]
 
 
-def test_arrays_that_lie_otherwise_are_laid_out(client: Client) -> None:
+def test_non_contiguous_arrays_are_copied_to_row_major_order(client: Client) -> None:
     base = np.arange(12, dtype=np.float32).reshape(3, 4)
     for values in (base.T, base[:, ::2], base[::-1], np.asfortranarray(base), base.astype(">f4")):
         np.testing.assert_array_equal(client.infer("same_FP32", x=values).y, values)
 
 
-def test_values_become_what_the_model_takes(client: Client) -> None:
+def test_python_values_are_converted_to_the_models_datatype(client: Client) -> None:
     assert client.infer("upper", text="hello").text == "HELLO"
     assert client.infer("upper", text=b"hello").text == "HELLO"
     assert client.infer("add", a=2, b=0.5).value.item() == 2.5
@@ -103,7 +103,7 @@ def test_values_become_what_the_model_takes(client: Client) -> None:
     assert client.infer("same_BYTES", x=[["a", b"b"]]).y.tolist() == [[b"a", b"b"]]
 
 
-def test_what_cannot_be_sent_is_said(client: Client, x: Array) -> None:
+def test_invalid_arguments_are_rejected_with_the_reason(client: Client, x: Array) -> None:
     with pytest.raises(InvalidInput, match="model 'double' has no input 'z', it has x"):
         client.infer("double", z=[1])
     with pytest.raises(
@@ -124,19 +124,19 @@ def test_what_cannot_be_sent_is_said(client: Client, x: Array) -> None:
         client.infer("double", x=x, headers={"a": "b\r\nc: d"})
 
 
-def test_the_server_s_refusals_are_typed(client: Client, x: Array) -> None:
+def test_server_errors_raise_their_own_class(client: Client, x: Array) -> None:
     is_grpc = client.url.startswith("grpc")
-    with pytest.raises(NotFound, match="nope") as caught:
+    with pytest.raises(NotFound, match="nope") as raised:
         client.infer("nope", x=x)
-    assert caught.value.status == (5 if is_grpc else 404)
+    assert raised.value.status == (5 if is_grpc else 404)
     with pytest.raises(InvalidInput, match="input 'x'") as refused:
         client.infer("double", x=x.astype(np.float64))
     assert refused.value.status == (3 if is_grpc else 400)
-    assert client.infer("double", x=x).y[1, 2] == 10, "the connection is still good"
+    assert client.infer("double", x=x).y[1, 2] == 10, "the connection is still usable"
 
 
 @pytest.mark.trap("T68")
-def test_what_else_is_sent_arrives(client: Client) -> None:
+def test_request_attributes_reach_the_handler(client: Client) -> None:
     result = client.infer(
         "seen",
         x=np.int32(1),
@@ -146,24 +146,24 @@ def test_what_else_is_sent_arrives(client: Client) -> None:
         timeout=20,
         version="1",
     )
-    shown = ast.literal_eval(result.text)
-    assert shown["id"] == result.id == "id-7"
-    assert shown["parameters"] == {"b": True, "i": -3, "f": 0.25, "s": "text"}
-    assert shown["header"] == "yes"
-    assert shown["has_deadline"]
-    assert shown["version"] == result.version == "1"
+    attributes = ast.literal_eval(result.text)
+    assert attributes["id"] == result.id == "id-7"
+    assert attributes["parameters"] == {"b": True, "i": -3, "f": 0.25, "s": "text"}
+    assert attributes["header"] == "yes"
+    assert attributes["has_deadline"]
+    assert attributes["version"] == result.version == "1"
     assert result.parameters["answered"] is True
     assert result.parameters["share"] == 0.5
     assert not ast.literal_eval(client.infer("seen", x=np.int32(1), timeout=None).text)["has_deadline"]
 
 
-def test_a_client_s_headers_go_with_every_call(url: str) -> None:
+def test_client_headers_are_sent_with_every_call(url: str) -> None:
     with Client(url, headers={"x-mine": "all"}) as client:
         assert ast.literal_eval(client.infer("seen", x=np.int32(1)).text)["header"] == "all"
 
 
 @pytest.mark.parametrize("megabytes", [1, 5, 40])
-def test_large_tensors(client: Client, megabytes: int) -> None:
+def test_large_tensors_round_trip(client: Client, megabytes: int) -> None:
     values = np.random.default_rng(0).random(megabytes * 250_000, np.float32)
     y = client.infer("large", x=values).y
     np.testing.assert_array_equal(y, values + 1)
@@ -171,12 +171,12 @@ def test_large_tensors(client: Client, megabytes: int) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["gzip", "deflate", "zstd"])
-def test_compressed_requests(urls: dict[str, str], encoding: str, x: Array) -> None:
+def test_compressed_grpc_requests_round_trip(urls: dict[str, str], encoding: str, x: Array) -> None:
     with Client(urls["grpc"], compression=encoding, accept_compression=True) as client:
         np.testing.assert_array_equal(client.infer("double", x=x).y, x * 2)
 
 
-def test_what_a_server_says_of_itself(client: Client) -> None:
+def test_server_and_model_metadata_are_available(client: Client) -> None:
     assert client.live()
     assert client.ready()
     assert client.model_ready("double")
@@ -195,7 +195,7 @@ def test_what_a_server_says_of_itself(client: Client) -> None:
             client.model_ready("nope")
 
 
-def test_a_closed_client_says_so(url: str, x: Array) -> None:
+def test_closed_client_raises(url: str, x: Array) -> None:
     client = Client(url)
     client.infer("double", x=x)
     client.close()
@@ -211,10 +211,10 @@ def test_a_closed_client_says_so(url: str, x: Array) -> None:
         ("grpc://h", "has no port"),
     ],
 )
-def test_urls_that_are_none(wrong: str, message: str) -> None:
-    for kind in (Client, AsyncClient):
+def test_invalid_urls_are_rejected(wrong: str, message: str) -> None:
+    for client_class in (Client, AsyncClient):
         with pytest.raises(InvalidInput, match=message):
-            kind(wrong)
+            client_class(wrong)
 
 
 @pytest.mark.parametrize(
@@ -227,6 +227,6 @@ def test_urls_that_are_none(wrong: str, message: str) -> None:
         ({"headers": {"te": "x"}}, InvalidInput, "header 'te' is the client's own"),
     ],
 )
-def test_options_that_cannot_be(options: dict[str, Any], error: type[Exception], message: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         Client("http://127.0.0.1:1", **options)

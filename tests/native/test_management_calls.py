@@ -1,4 +1,4 @@
-"""What may be asked beside inferences: with headers of the one call, and with files."""
+"""Management calls of the client: per-call headers, and loading models from files."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from native_models import double
 from penstock import AsyncClient, Client, Forbidden, InvalidInput, Server, Unsupported
 from repositories import MODEL, Repository
 
-EVERYTHING = "health,metadata,model-config,model-repository,statistics"
+CATEGORIES = "health,metadata,model-config,model-repository,statistics"
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_headers_of_one_call(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_per_call_headers_authorize_management_calls(scheme: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("THE_SECRET", "s" * 16)
-    rules = f"{EVERYTHING}:x-key=env:THE_SECRET"
+    rules = f"{CATEGORIES}:x-key=env:THE_SECRET"
     with Server(double, http="127.0.0.1:0", grpc="127.0.0.1:0", restricted_access=rules) as server:
         url = server.http_url if scheme == "http" else f"grpc://{server.grpc_address}"
         prefix = "" if scheme == "http" else "triton-grpc-protocol-"
         key = {f"{prefix}x-key": "s" * 16}
         with Client(url) as client:
-            for ask in (client.live, client.ready, client.server_metadata, client.index, client.statistics):
-                assert ask(headers=key)
+            for call in (client.live, client.ready, client.server_metadata, client.index, client.statistics):
+                assert call(headers=key)
                 with pytest.raises(Forbidden):
-                    ask()
-            for of_model in (client.model_ready, client.metadata, client.config):
-                assert of_model("double", headers=key)
+                    call()
+            for model_call in (client.model_ready, client.metadata, client.config):
+                assert model_call("double", headers=key)
                 with pytest.raises(Forbidden):
-                    of_model("double")
+                    model_call("double")
 
         async def main() -> None:
             async with AsyncClient(url) as client:
@@ -45,7 +45,7 @@ def test_headers_of_one_call(scheme: str, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_a_model_may_be_brought_along(scheme: str, tmp_path: Path) -> None:
+def test_load_accepts_model_files(scheme: str, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "models")
     repository.put("a", "1", 2)
     code = MODEL.format(factor=3, before="", build="pass", call="pass", close="pass").encode()
@@ -72,7 +72,7 @@ def test_a_model_may_be_brought_along(scheme: str, tmp_path: Path) -> None:
         asyncio.run(main())
 
 
-def test_a_server_that_takes_no_files_says_so(tmp_path: Path) -> None:
+def test_load_files_is_unsupported_by_default(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "models")
     repository.put("a", "1", 2)
     with (

@@ -1,4 +1,4 @@
-"""Calls that are the only one of their event loop, which carries them on itself through an idle connection."""
+"""Single async calls: the event loop drives the idle connection without the client's thread."""
 
 from __future__ import annotations
 
@@ -26,39 +26,39 @@ def run(work: Callable[[], Awaitable[None]], new_loop: Callable[[], asyncio.Abst
         loop.close()
 
 
-async def asked(client: AsyncClient, **options: Any) -> int:
+async def infer_row(client: AsyncClient, **options: Any) -> int:
     return int((await client.infer("m", x=ROW, **options)).y[0])
 
 
-def turns_of_the_runtime() -> int:
-    """How often the client's thread has waited."""
+def context_switches_of_the_runtime() -> int:
+    """Voluntary context switches of the client's thread."""
     for task in Path("/proc/self/task").iterdir():
         if (task / "comm").read_text().startswith("penstock-client"):
-            found = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
-            return int(found["voluntary_ctxt_switches"])
-    raise AssertionError("there is no such thread")
+            status = dict(line.split(":\t", 1) for line in (task / "status").read_text().splitlines())
+            return int(status["voluntary_ctxt_switches"])
+    raise AssertionError("no thread is named penstock-client")
 
 
 @pytest.mark.parametrize("scheme", ["http", "unix"])
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_they_wake_no_other_thread(scheme: str, new_loop: Any, urls: dict[str, str]) -> None:
+def test_single_async_calls_do_not_wake_the_client_thread(scheme: str, new_loop: Any, urls: dict[str, str]) -> None:
     async def work() -> None:
         async with AsyncClient(urls[scheme]) as client:
             for _ in range(3):
                 await client.infer("upper", text="a")
-            before = turns_of_the_runtime()
+            before = context_switches_of_the_runtime()
             for _ in range(100):
                 assert (await client.infer("upper", text="a")).text == "A"
                 assert (await client.request("GET", "/v2/health/live")).ok
-            assert turns_of_the_runtime() - before < 20
+            assert context_switches_of_the_runtime() - before < 20
 
     run(work, new_loop)
 
 
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_deadlines_cancelling_and_losses_leave_the_loop_as_it_was(new_loop: Any) -> None:
-    def answer(number: int) -> bytes | None:
-        # Of three requests on a connection the second is answered never, or by its end.
+def test_timeouts_cancellation_and_lost_connections_leave_the_loop_usable(new_loop: Any) -> None:
+    def response(number: int) -> bytes | None:
+        # The second of three requests on a connection gets no response, or a close.
         if number % 3 == 1:
             if number % 2:
                 return None
@@ -67,42 +67,42 @@ def test_deadlines_cancelling_and_losses_leave_the_loop_as_it_was(new_loop: Any)
 
     async def work() -> None:
         async with AsyncClient(server.url) as client:
-            for turn in range(8):
-                assert await asked(client) == 7
-                if turn % 2 == 0:
+            for index in range(8):
+                assert await infer_row(client) == 7
+                if index % 2 == 0:
                     with pytest.raises(Unavailable):
-                        await asked(client)
-                elif turn % 4 == 1:
+                        await infer_row(client)
+                elif index % 4 == 1:
                     with pytest.raises(Timeout):
-                        await asked(client, timeout=0.05)
+                        await infer_row(client, timeout=0.05)
                 else:
-                    task = asyncio.ensure_future(asked(client))
+                    task = asyncio.ensure_future(infer_row(client))
                     await asyncio.sleep(0.05)
                     task.cancel()
                     with pytest.raises(asyncio.CancelledError):
                         await task
-                # Through a new connection, whose descriptor may well be the old one's.
-                assert await asked(client) == 7
+                # A new connection, which may reuse the old file descriptor.
+                assert await infer_row(client) == 7
 
-    with Misbehaving(answer) as server:
+    with Misbehaving(response) as server:
         run(work, new_loop)
 
 
 @pytest.mark.parametrize("new_loop", LOOPS)
-def test_large_answers_and_several_calls_at_once_go_on_elsewhere(new_loop: Any, urls: dict[str, str]) -> None:
+def test_large_responses_and_concurrent_calls_use_the_client_thread(new_loop: Any, urls: dict[str, str]) -> None:
     numbers = np.arange(1_000_000, dtype=np.float32)
 
     async def work() -> None:
         async with AsyncClient(urls["http"]) as client:
 
-            async def counted(size: int) -> bool:
+            async def increments(size: int) -> bool:
                 x = numbers[:size]
                 return bool(np.array_equal((await client.infer("large", x=x)).y, x + 1))
 
             for _ in range(3):
-                assert await counted(3)
-                assert await counted(1_000_000)
-                assert await counted(12_000)
-                assert all(await asyncio.gather(*(counted(size) for size in (1, 10, 300_000, 2, 5000))))
+                assert await increments(3)
+                assert await increments(1_000_000)
+                assert await increments(12_000)
+                assert all(await asyncio.gather(*(increments(size) for size in (1, 10, 300_000, 2, 5000))))
 
     run(work, new_loop)

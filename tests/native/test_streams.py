@@ -1,4 +1,4 @@
-"""Streams, piece by piece, blocking and for asyncio."""
+"""Streams of the client, blocking and async."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from penstock import AsyncClient, Client, HandlerError, NotFound, PenstockError,
 from waiting import until
 
 
-def test_pieces_come_one_by_one(client: Client) -> None:
-    pieces = list(client.stream("count", n=5))
-    assert [piece.y.item() for piece in pieces] == [0, 1, 2, 3, 4]
-    assert pieces[0].model == "count"
-    assert [piece.text for piece in client.stream("words", text="a bc d")] == ["a", "bc", "d"]
+def test_chunks_arrive_one_by_one(client: Client) -> None:
+    chunks = list(client.stream("count", n=5))
+    assert [chunk.y.item() for chunk in chunks] == [0, 1, 2, 3, 4]
+    assert chunks[0].model == "count"
+    assert [chunk.text for chunk in client.stream("words", text="a bc d")] == ["a", "bc", "d"]
 
 
-def test_a_stream_may_be_empty(client: Client) -> None:
+def test_stream_may_be_empty(client: Client) -> None:
     assert list(client.stream("count", n=0)) == []
 
 
-def test_a_model_that_answers_once_streams_one_piece(client: Client) -> None:
-    assert [piece.y.tolist() for piece in client.stream("double", x=[1, 2, 3])] == [[[2, 4, 6]]]
+def test_unary_model_streams_one_chunk(client: Client) -> None:
+    assert [chunk.y.tolist() for chunk in client.stream("double", x=[1, 2, 3])] == [[[2, 4, 6]]]
 
 
-def test_an_error_before_the_first_piece(client: Client) -> None:
+def test_error_before_the_first_chunk_is_raised(client: Client) -> None:
     with pytest.raises((NotFound, HandlerError)):
         list(client.stream("nope", x=np.ones(1, np.float32)))
 
 
-def test_an_error_after_some_pieces(client: Client) -> None:
+def test_error_after_some_chunks_is_raised_once(client: Client) -> None:
     stream = client.stream("breaks", n=2)
     assert [next(stream).y.item(), next(stream).y.item()] == [0, 1]
     with pytest.raises(PenstockError, match="broke"):
@@ -44,7 +44,7 @@ def test_an_error_after_some_pieces(client: Client) -> None:
     assert client.infer("double", x=[1, 2, 3]).y.tolist() == [[2, 4, 6]]
 
 
-def test_a_stream_that_is_left_ends_on_the_server(client: Client) -> None:
+def test_closed_stream_stops_the_generator_on_the_server(client: Client) -> None:
     before = STOPPED.value
     with client.stream("endless", n=1) as stream:
         assert next(stream).y.item() == 0
@@ -53,16 +53,16 @@ def test_a_stream_that_is_left_ends_on_the_server(client: Client) -> None:
         next(stream)
 
 
-def test_each_piece_has_its_time(url: str) -> None:
+def test_timeout_applies_to_each_chunk(url: str) -> None:
     with Client(url, timeout=2) as client, client.stream("stuck", n=1) as stream:
         assert next(stream).y.item() == 0
         with pytest.raises(Timeout):
             next(stream)
 
 
-def test_streams_for_asyncio(url: str) -> None:
+def test_async_streams(url: str) -> None:
     async def read(client: AsyncClient, n: int) -> list[int]:
-        return [piece.y.item() async for piece in client.stream("count", n=n)]
+        return [chunk.y.item() async for chunk in client.stream("count", n=n)]
 
     async def main() -> None:
         async with AsyncClient(url) as client:
@@ -88,10 +88,10 @@ def anext_of(stream: object) -> object:
     return stream.__anext__()  # type: ignore[attr-defined]
 
 
-def test_an_empty_stream_of_a_server_that_says_so_at_once() -> None:
-    """As gRPC's C++ servers, Triton's among them, do: the status is in the head."""
-    nothing = grpc.stream_stream_rpc_method_handler(lambda requests, context: iter(()))
-    service = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", {"ModelStreamInfer": nothing})
+def test_trailers_only_stream_is_empty() -> None:
+    """A trailers-only response, as gRPC's C++ servers such as Triton send."""
+    empty_stream = grpc.stream_stream_rpc_method_handler(lambda requests, context: iter(()))
+    service = grpc.method_handlers_generic_handler("inference.GRPCInferenceService", {"ModelStreamInfer": empty_stream})
     server = grpc.server(ThreadPoolExecutor(1))
     server.add_generic_rpc_handlers((service,))
     port = server.add_insecure_port("127.0.0.1:0")

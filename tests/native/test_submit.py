@@ -1,4 +1,4 @@
-"""Calls that do not wait: futures of `concurrent.futures`."""
+"""`Client.submit`: calls that return `concurrent.futures` futures."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def row(value: float) -> np.ndarray[Any, Any]:
     return np.full((1, 3), value, np.float32)
 
 
-def deliverers() -> list[threading.Thread]:
+def future_threads() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "penstock-futures"]
 
 
-def test_many_calls_at_once_on_one_thread(client: Client) -> None:
+def test_concurrent_submissions_share_one_thread(client: Client) -> None:
     futures = [client.submit("double", x=row(value)) for value in range(300)]
     assert [future.result(PATIENCE)["y"][0, 0] for future in futures] == [2.0 * value for value in range(300)]
-    assert len(deliverers()) == 1
+    assert len(future_threads()) == 1
 
 
-def test_all_of_infer_is_there(client: Client) -> None:
+def test_submit_supports_all_arguments_of_infer(client: Client) -> None:
     future = client.submit("arithmetic", {"a": np.ones(2, np.float32)}, b=np.ones(2, np.float32), outputs=["sum"])
     result = future.result(PATIENCE)
     assert list(result) == ["sum"]
@@ -39,7 +39,7 @@ def test_all_of_infer_is_there(client: Client) -> None:
     assert client.submit("upper", text="a", request_id="7").result(PATIENCE).id == "7"
 
 
-def test_errors_are_the_futures_and_those_of_arguments_are_raised(client: Client) -> None:
+def test_call_errors_are_in_the_future_and_argument_errors_are_raised(client: Client) -> None:
     with pytest.raises(NotFound):
         client.submit("nothing", x=row(1)).result(PATIENCE)
     assert isinstance(client.submit("slow", seconds=np.float64(1), timeout=0.05).exception(PATIENCE), Timeout)
@@ -47,7 +47,7 @@ def test_errors_are_the_futures_and_those_of_arguments_are_raised(client: Client
         client.submit("double", x=np.zeros((1, 3), np.complex64))
 
 
-def test_a_closed_client_begins_nothing(url: str) -> None:
+def test_closed_client_rejects_submissions(url: str) -> None:
     client = Client(url)
     future = client.submit("double", x=row(1))
     client.close()
@@ -58,7 +58,7 @@ def test_a_closed_client_begins_nothing(url: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
-def test_a_cancelled_call_is_taken_back(scheme: str) -> None:
+def test_cancelled_future_cancels_the_request(scheme: str) -> None:
     gate, cancelled, called_back = Gate(), threading.Event(), threading.Event()
 
     @model(inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])])
@@ -85,23 +85,23 @@ def test_a_cancelled_call_is_taken_back(scheme: str) -> None:
 
 
 def test_callbacks_may_wait_for_other_calls(client: Client) -> None:
-    seen: list[float] = []
+    results: list[float] = []
 
-    def then(future: Future[Any]) -> None:
-        # On the thread that settles futures, this would wait for ever.
-        seen.append(client.submit("double", x=future.result().y).result(PATIENCE).y[0, 0])
+    def infer_again(future: Future[Any]) -> None:
+        # On the thread that completes futures, this would deadlock.
+        results.append(client.submit("double", x=future.result().y).result(PATIENCE).y[0, 0])
 
     for _ in range(8):
-        client.submit("double", x=row(1)).add_done_callback(then)
-    until(lambda: len(seen) == 8, "the callbacks")
-    assert seen == [4.0] * 8
+        client.submit("double", x=row(1)).add_done_callback(infer_again)
+    until(lambda: len(results) == 8, "the callbacks")
+    assert results == [4.0] * 8
     done = client.submit("double", x=row(1))
     wait([done], PATIENCE)
-    done.add_done_callback(lambda future: seen.append(-1.0))
-    assert seen[-1] == -1.0
+    done.add_done_callback(lambda future: results.append(-1.0))
+    assert results[-1] == -1.0
 
 
-def test_an_event_loop_may_await_them(client: Client) -> None:
+def test_event_loop_may_await_futures(client: Client) -> None:
     async def main() -> list[float]:
         futures = [asyncio.wrap_future(client.submit("double", x=row(value))) for value in range(20)]
         return [result.y[0, 0] for result in await asyncio.gather(*futures)]
@@ -109,26 +109,26 @@ def test_an_event_loop_may_await_them(client: Client) -> None:
     assert asyncio.run(main()) == [2.0 * value for value in range(20)]
 
 
-def test_a_callback_that_fails_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_callback_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     def fail(_: Any) -> None:
         raise ValueError("no")
 
     client.submit("slow", seconds=np.float64(0.05)).add_done_callback(fail)
-    until(lambda: "a callback of a future failed" in caplog.text, "the log")
+    until(lambda: "a callback of a future failed" in caplog.text, "the log record")
     assert client.submit("double", x=row(1)).result(PATIENCE).y[0, 0] == 2
 
 
-def test_a_future_of_ones_own(client: Client) -> None:
+def test_submit_accepts_a_custom_future(client: Client) -> None:
     class Number(Pending[float]):
         def set_result(self, result: Any) -> None:
             super().set_result(float(result.value[0, 0]))
 
-    into = Number()
-    assert client.submit("double", x=row(4), into=into) is into
-    assert into.result(PATIENCE) == 8.0
+    custom = Number()
+    assert client.submit("double", x=row(4), into=custom) is custom
+    assert custom.result(PATIENCE) == 8.0
 
 
-def test_a_future_that_cannot_be_settled_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
+def test_future_whose_set_result_fails_is_logged(client: Client, caplog: pytest.LogCaptureFixture) -> None:
     class Broken(Pending[Any]):
         def set_result(self, result: Any) -> None:
             raise ValueError("no")
@@ -139,7 +139,7 @@ def test_a_future_that_cannot_be_settled_is_logged(client: Client, caplog: pytes
     assert client.submit("double", x=row(1)).result(PATIENCE).y[0, 0] == 2
 
 
-def test_in_a_child(client: Client) -> None:
+def test_forked_child_can_submit(client: Client) -> None:
     assert client.submit("double", x=row(1)).result(PATIENCE).y[0, 0] == 2
     child = os.fork()
     if child == 0:

@@ -1,4 +1,4 @@
-"""Encrypted connections, by way of a proxy that takes the encryption off."""
+"""TLS connections through a proxy that terminates TLS."""
 
 from __future__ import annotations
 
@@ -27,20 +27,23 @@ async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None
 
 @contextlib.contextmanager
 def proxy(url: str, context: ssl.SSLContext) -> Iterator[str]:
-    """Listens with TLS on a thread of its own and forwards to the server; its encrypted URL."""
+    """A TLS listener on a thread that forwards to the server; yields its encrypted URL."""
     scheme, address = url.split("://")
     host, port = address.split(":")
     loop = asyncio.new_event_loop()
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        theirs, to_them = await asyncio.open_connection(host, int(port))
-        ways = [asyncio.ensure_future(way) for way in (pump(reader, to_them), pump(theirs, writer))]
+        upstream_reader, upstream_writer = await asyncio.open_connection(host, int(port))
+        pumps = [
+            asyncio.ensure_future(pump_task)
+            for pump_task in (pump(reader, upstream_writer), pump(upstream_reader, writer))
+        ]
         try:
-            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for way in ways:
-                way.cancel()
-            to_them.transport.abort()
+            for pump_task in pumps:
+                pump_task.cancel()
+            upstream_writer.transport.abort()
             writer.transport.abort()
 
     async def listen() -> asyncio.Server:
@@ -48,11 +51,11 @@ def proxy(url: str, context: ssl.SSLContext) -> Iterator[str]:
 
     async def end(server: asyncio.Server) -> None:
         server.close()
-        others = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in others:
+        tasks = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
-        # Transports end in turns of their own.
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # Transports close in later iterations of the loop.
         await asyncio.sleep(0.1)
 
     thread = threading.Thread(target=loop.run_forever)
@@ -86,16 +89,16 @@ def secure(request: pytest.FixtureRequest, urls: dict[str, str], authority: trus
         yield url
 
 
-def test_an_encrypted_connection(secure: str, ca_file: Path) -> None:
+def test_tls_connection(secure: str, ca_file: Path) -> None:
     with Client(secure, ca_file=ca_file) as client:
         for _ in range(3):
             assert client.infer("double", x=X).y.tolist() == [[2, 2, 2]]
         values = np.random.default_rng(0).random(1_000_000, np.float32)
         np.testing.assert_array_equal(client.infer("large", x=values).y, values + 1)
-        assert [piece.y.item() for piece in client.stream("count", n=3)] == [0, 1, 2]
+        assert [chunk.y.item() for chunk in client.stream("count", n=3)] == [0, 1, 2]
 
 
-def test_an_encrypted_connection_for_asyncio(secure: str, ca_file: Path) -> None:
+def test_async_tls_connection(secure: str, ca_file: Path) -> None:
     async def main() -> None:
         async with AsyncClient(secure, ca_file=ca_file) as client:
             results = await asyncio.gather(*(client.infer("double", x=X * value) for value in range(20)))
@@ -104,13 +107,13 @@ def test_an_encrypted_connection_for_asyncio(secure: str, ca_file: Path) -> None
     asyncio.run(main())
 
 
-def test_a_certificate_that_is_not_trusted(secure: str, ca_file: Path) -> None:
+def test_untrusted_certificate_is_rejected(secure: str, ca_file: Path) -> None:
     for options in ({}, {"ca_file": ca_file, "server_name": "example.org"}):
         with Client(secure, **options) as client, pytest.raises(Unavailable, match="certificate"):  # type: ignore[arg-type]
             client.infer("double", x=X)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_invalid_certificate_files_are_rejected(tmp_path: Path) -> None:
     (tmp_path / "bad.pem").write_text("no certificate")
     with pytest.raises(InvalidInput, match="there are no certificates of authorities"):
         Client("https://localhost", ca_file=tmp_path / "bad.pem")
