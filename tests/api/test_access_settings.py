@@ -1,4 +1,4 @@
-"""The settings with secrets: how they are read, and that nothing shows them."""
+"""Settings with secrets: parsing, and redaction in errors and representations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def load(**settings: Any) -> ServerConfig:
     return load_config(settings, environ={})
 
 
-def test_rules_and_their_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_access_rules_read_secrets_from_files_and_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "secret").write_text(f"{SECRET}\n")
     monkeypatch.setenv("OPS_SECRET", "from the environment")
     text = f"logging, trace:Admin-Key=file:{tmp_path / 'secret'}; statistics:ops=env:OPS_SECRET;metadata:m=a=b:c"
@@ -46,21 +46,21 @@ def test_rules_and_their_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ("logging:a=file:/nowhere/at/all", "rule 1: the file '/nowhere/at/all' cannot be read as text"),
     ],
 )
-def test_wrong_rules_are_refused_without_their_secret(text: str, problem: str) -> None:
-    with pytest.raises(ConfigError) as refusal:
+def test_invalid_rules_are_rejected_without_printing_the_secret(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as raised:
         load(restricted_access=text)
-    assert str(refusal.value).startswith(f"restricted_access: {problem}")
-    assert SECRET not in str(refusal.value)
+    assert str(raised.value).startswith(f"restricted_access: {problem}")
+    assert SECRET not in str(raised.value)
 
 
 @pytest.mark.parametrize("value", [f"{SECRET}\n{SECRET}", f"ü{SECRET}", 7, ""])
-def test_wrong_keys_are_refused_without_the_key(value: Any) -> None:
-    with pytest.raises(ConfigError, match=r"^api_key: ") as refusal:
+def test_invalid_keys_are_rejected_without_printing_the_key(value: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^api_key: ") as raised:
         load(api_key=value)
-    assert SECRET not in str(refusal.value)
+    assert SECRET not in str(raised.value)
 
 
-def test_a_wrong_key_on_the_command_line_is_not_printed(
+def test_invalid_key_on_the_command_line_is_not_printed(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -71,14 +71,14 @@ def test_a_wrong_key_on_the_command_line_is_not_printed(
     assert "restricted_access: rule 1" in printed.err
 
 
-def test_a_configuration_is_printed_without_its_secrets() -> None:
+def test_configuration_repr_omits_secrets() -> None:
     config = load(api_key=SECRET, restricted_access=f"logging:admin={SECRET}")
     assert SECRET not in repr(config)
     assert SECRET not in repr(dataclasses.replace(config, io_threads=1))
 
 
 @pytest.mark.parametrize("setting", ["http_header_forward_pattern", "grpc_header_forward_pattern"])
-def test_a_pattern_that_is_no_regular_expression(setting: str) -> None:
+def test_invalid_header_pattern_is_rejected(setting: str) -> None:
     from models.same import same
 
     with pytest.raises(ConfigError, match=f"^{setting}: not a regular expression"):

@@ -1,4 +1,4 @@
-"""`Answers`: each request of a batch answered by itself; and outputs of other shapes than declared."""
+"""`Answers`: one response per request of a batch, and outputs whose shapes are not checked."""
 
 from __future__ import annotations
 
@@ -25,23 +25,23 @@ def each(x: Any, ctx: Context) -> Iterator[Any]:
 
 
 def widths(x: Any, ctx: Context) -> Answers:
-    return Answers(width(own) for own in each(x, ctx))
+    return Answers(width(part) for part in each(x, ctx))
 
 
-def width(own: Any) -> Any:
-    size = int(own[0, 0])
+def width(part: Any) -> Any:
+    size = int(part[0, 0])
     if size < 0:
         return InvalidInput(f"no {size}")
     # Of the wrong type for 9.
-    return {"y": np.full((len(own), size), size, np.float64 if size == 9 else np.float32)}
+    return {"y": np.full((len(part), size), size, np.float64 if size == 9 else np.float32)}
 
 
 async def widths_async(x: Any, ctx: Context) -> Answers:
     return widths(x, ctx)
 
 
-def ask(handler: Callable[..., Any], asked: list[list[float]]) -> list[Any]:
-    """The answers to requests that went in one batch, after the first."""
+def infer_in_one_batch(handler: Callable[..., Any], rows_of_requests: list[list[float]]) -> list[Any]:
+    """Responses to requests of which the first runs alone and the others share one batch."""
     gate, sizes = Gate(), list[int]()
 
     def held(x: Any, ctx: Context) -> Any:
@@ -59,31 +59,31 @@ def ask(handler: Callable[..., Any], asked: list[list[float]]) -> list[Any]:
     ) as server:
         url = server.http_url
         futures = []
-        for place, values in enumerate(asked):
+        for index, values in enumerate(rows_of_requests):
             inputs = {"x": np.array(values, np.float32).reshape(-1, 1)}
             futures += at_once([lambda inputs=inputs: infer(url, "m", inputs)])
-            if not place:
+            if not index:
                 gate.await_entered()
-            until(lambda place=place: metric_at(url, "penstock_queue_depth") == place)
+            until(lambda index=index: metric_at(url, "penstock_queue_depth") == index)
         gate.open()
-        answers = [future.result() for future in futures]
-    assert sizes == [1, len(asked) - 1]
-    return answers
+        responses = [future.result() for future in futures]
+    assert sizes == [1, len(rows_of_requests) - 1]
+    return responses
 
 
 @pytest.mark.parametrize("handler", [widths, widths_async])
-def test_each_request_gets_its_own_shape_or_its_own_error(handler: Callable[..., Any]) -> None:
-    answers = ask(handler, [[1.0], [2.0], [3.0, 0.0], [4.0], [-4.0], [9.0], [5.0]])
-    assert [answer.status for answer in answers] == [200, 200, 200, 200, 400, 500, 200]
-    shapes = [answer.array("y").shape for answer in answers if answer.status == 200]
+def test_each_request_gets_its_own_shape_or_error(handler: Callable[..., Any]) -> None:
+    responses = infer_in_one_batch(handler, [[1.0], [2.0], [3.0, 0.0], [4.0], [-4.0], [9.0], [5.0]])
+    assert [response.status for response in responses] == [200, 200, 200, 200, 400, 500, 200]
+    shapes = [response.array("y").shape for response in responses if response.status == 200]
     assert shapes == [(1, 1), (1, 2), (2, 3), (1, 4), (1, 5)]
-    assert answers[6].array("y").tolist() == [[5.0] * 5]
-    assert answers[4].error() == "no -4"
-    assert "output 'y'" in answers[5].error()
-    assert "float64" in answers[5].error()
+    assert responses[6].array("y").tolist() == [[5.0] * 5]
+    assert responses[4].error() == "no -4"
+    assert "output 'y'" in responses[5].error()
+    assert "float64" in responses[5].error()
 
 
-def test_as_many_answers_as_requests_are_needed() -> None:
+def test_answer_count_must_match_request_count() -> None:
     two = model(lambda x, ctx: Answers([x, x]), name="m", batching=Batching(max_size=4), **VARIABLE)
     with (
         Client(two) as client,
@@ -92,7 +92,7 @@ def test_as_many_answers_as_requests_are_needed() -> None:
         client.infer("m", {"x": np.ones((1, 1), np.float32)})
 
 
-def test_an_answer_is_checked_as_if_its_request_were_alone() -> None:
+def test_answer_rows_are_checked_per_request() -> None:
     wrong = model(lambda x, ctx: Answers([np.ones((3, 1), np.float32)]), name="m", batching=Batching(8), **VARIABLE)
     with (
         Client(wrong) as client,
@@ -101,67 +101,67 @@ def test_an_answer_is_checked_as_if_its_request_were_alone() -> None:
         client.infer("m", {"x": np.ones((2, 1), np.float32)})
 
 
-def test_a_model_without_batching_may_answer_so_too() -> None:
+def test_unbatched_model_may_return_answers() -> None:
     with Client(model(lambda x, ctx: Answers([(x * 2,)]), name="m", **VARIABLE)) as client:
         assert client.infer("m", {"x": np.ones(1, np.float32)})["y"].tolist() == [2.0]
 
 
 def steps(x: Any, ctx: Context) -> Iterator[Any]:
     for step in (1, 2):
-        yield Answers(np.full((len(own), step), step, np.float32) for own in each(x, ctx))
+        yield Answers(np.full((len(part), step), step, np.float32) for part in each(x, ctx))
     yield Answers(InvalidInput("enough") for _ in ctx.requests)
 
 
 async def steps_async(x: Any, ctx: Context) -> AsyncIterator[Any]:
-    for piece in steps(x, ctx):
-        yield piece
+    for chunk in steps(x, ctx):
+        yield chunk
 
 
 @pytest.mark.parametrize("handler", [steps, steps_async])
-def test_a_stream_may_yield_them(handler: Callable[..., Any]) -> None:
+def test_stream_may_yield_answers(handler: Callable[..., Any]) -> None:
     with Client(model(handler, name="m", batching=Batching(max_size=4), **VARIABLE)) as client:
-        answered = client.post("/v2/models/m/generate_stream", '{"x": 1}').body.decode()
-    events = [json.loads(line[6:]) for line in answered.splitlines() if line]
+        stream = client.post("/v2/models/m/generate_stream", '{"x": 1}').body.decode()
+    events = [json.loads(line[6:]) for line in stream.splitlines() if line]
     assert [event.get("y") for event in events] == [1.0, [2.0, 2.0], None]
     assert "enough" in events[2]["error"]
 
 
-def test_processes_may_answer_so_too() -> None:
+def test_processes_may_return_answers() -> None:
     # At the top of a module, so that a process can import them.
     options = {"batching": Batching(max_size=4), "instances": Processes(1), **VARIABLE}
     with Client(model(widths, name="m", **options), model(steps, name="s", **options)) as client:
         assert client.infer("m", {"x": np.full((2, 1), 3, np.float32)})["y"].tolist() == [[3.0] * 3] * 2
         with pytest.raises(InvalidInput, match=r"^no -1$"):
             client.infer("m", {"x": np.full((1, 1), -1, np.float32)})
-        answered = client.post("/v2/models/s/generate_stream", '{"x": 1}').body.decode()
-    events = [json.loads(line[6:]) for line in answered.splitlines() if line]
+        stream = client.post("/v2/models/s/generate_stream", '{"x": 1}').body.decode()
+    events = [json.loads(line[6:]) for line in stream.splitlines() if line]
     assert [event.get("y") for event in events] == [1.0, [2.0, 2.0], None]
     assert "enough" in events[2]["error"]
 
 
 @pytest.mark.parametrize(("shape", "rows"), [((2, 5), 2), ((2, 2, 2), 2), ((2,), 2)])
-def test_shapes_that_are_not_checked_are_sent_as_they_are(shape: tuple[int, ...], rows: int) -> None:
-    made = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+def test_unchecked_shapes_are_sent_unchanged(shape: tuple[int, ...], rows: int) -> None:
+    output = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     fixed = {**VARIABLE, "outputs": [Tensor("y", np.float32, [3])], "batching": Batching(max_size=4)}
-    asked = {"x": np.ones((rows, 1), np.float32)}
-    with Client(model(lambda x: made, name="m", check_shapes=False, **fixed)) as client:
+    inputs = {"x": np.ones((rows, 1), np.float32)}
+    with Client(model(lambda x: output, name="m", check_shapes=False, **fixed)) as client:
         for binary in (False, True):
-            assert client.infer("m", asked, binary=binary)["y"].tolist() == made.tolist()
-    with Client(model(lambda x: made, name="m", **fixed)) as client, pytest.raises(HandlerError, match="declared"):
-        client.infer("m", asked)
+            assert client.infer("m", inputs, binary=binary)["y"].tolist() == output.tolist()
+    with Client(model(lambda x: output, name="m", **fixed)) as client, pytest.raises(HandlerError, match="declared"):
+        client.infer("m", inputs)
 
 
-@pytest.mark.parametrize(("shape", "given"), [((3, 1), "3"), ((), "no")])
-def test_the_rows_of_a_batch_are_checked_all_the_same(shape: tuple[int, ...], given: str) -> None:
+@pytest.mark.parametrize(("shape", "found_rows"), [((3, 1), "3"), ((), "no")])
+def test_batch_rows_are_checked_even_with_unchecked_shapes(shape: tuple[int, ...], found_rows: str) -> None:
     wrong = model(
         lambda x: np.ones(shape, np.float32), name="m", batching=Batching(max_size=4), check_shapes=False, **VARIABLE
     )
-    with Client(wrong) as client, pytest.raises(HandlerError, match=f"with {given} rows for a batch of 2"):
+    with Client(wrong) as client, pytest.raises(HandlerError, match=f"with {found_rows} rows for a batch of 2"):
         client.infer("m", {"x": np.ones((2, 1), np.float32)})
 
 
 @pytest.mark.parametrize("shape", [(7, 3), (), (0,)])
-def test_answers_that_are_not_checked_have_any_rows(shape: tuple[int, ...]) -> None:
+def test_unchecked_answers_may_have_any_row_count(shape: tuple[int, ...]) -> None:
     unchecked = model(
         lambda x, ctx: Answers([np.ones(shape, np.float32)]),
         name="m",

@@ -1,4 +1,4 @@
-"""Async handlers: what runs at once, in which context, and what becomes of calls that nobody waits for."""
+"""Async handlers: concurrency, event loops, context variables and cancellation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from waiting import at_once, until
 
 @pytest.fixture(autouse=True, params=["asyncio", "uvloop"])
 def event_loop_library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Each test runs with both."""
+    """Runs each test with asyncio and with uvloop."""
     name: str = request.param
     if name == "asyncio":
         monkeypatch.setitem(sys.modules, "uvloop", None)
@@ -34,93 +34,93 @@ X = [Tensor("x", np.float32, [-1])]
 Y = [Tensor("y", np.float32, [-1])]
 
 
-def ask(client: Client, model_name: str, /, **body: Any) -> Any:
-    answer = client.post(f"/v2/models/{model_name}/generate", json.dumps(body))
-    assert answer.status == 200, answer.body
-    return json.loads(answer.body)
+def generate(client: Client, model_name: str, /, **body: Any) -> Any:
+    response = client.post(f"/v2/models/{model_name}/generate", json.dumps(body))
+    assert response.status == 200, response.body
+    return json.loads(response.body)
 
 
-class Meeting:
-    """Lets async handlers go on when so many of them have come."""
+class Barrier:
+    """Async barrier: calls continue once `size` of them have entered."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self.here = 0
-        self.most = 0
+        self.active = 0
+        self.peak = 0
 
-    async def attend(self) -> None:
-        self.here += 1
-        self.most = max(self.most, self.here)
+    async def enter(self) -> None:
+        self.active += 1
+        self.peak = max(self.peak, self.active)
         deadline = time.monotonic() + 20
-        while self.most < self.size:
-            assert time.monotonic() < deadline, f"only {self.most} came"
+        while self.peak < self.size:
+            assert time.monotonic() < deadline, f"only {self.most} entered"
             await asyncio.sleep(0.001)
-        self.here -= 1
+        self.active -= 1
 
 
-def test_calls_run_at_once_on_one_thread() -> None:
-    meeting, threads = Meeting(8), set()
+def test_concurrent_calls_share_one_thread() -> None:
+    barrier, threads = Barrier(8), set()
 
     @model
     async def meet(n: int) -> int:
         threads.add(threading.get_ident())
-        await meeting.attend()
+        await barrier.enter()
         return n + 1
 
     assert (meet.instances, meet.max_concurrency) == (1, 64)
     with Client(meet) as client:
-        futures = at_once([lambda n=n: ask(client, "meet", n=n)["output"] for n in range(8)])
+        futures = at_once([lambda n=n: generate(client, "meet", n=n)["output"] for n in range(8)])
         assert [future.result() for future in futures] == list(range(1, 9))
     assert len(threads) == 1
 
 
-def test_no_more_calls_run_than_max_concurrency_allows() -> None:
-    meeting = Meeting(3)
+def test_max_concurrency_limits_concurrent_calls() -> None:
+    barrier = Barrier(3)
 
     @model(max_concurrency=3)
     async def meet(n: int) -> int:
-        await meeting.attend()
+        await barrier.enter()
         await asyncio.sleep(0.002)
         return n
 
     with Client(meet) as client:
-        for future in at_once([lambda: ask(client, "meet", n=1)] * 12):
+        for future in at_once([lambda: generate(client, "meet", n=1)] * 12):
             future.result()
-    assert meeting.most == 3
+    assert barrier.peak == 3
 
 
-def test_the_loop_is_uvloops_if_that_is_installed(event_loop_library: str) -> None:
+def test_uvloop_is_used_if_installed(event_loop_library: str) -> None:
     @model
     async def which(n: int) -> str:
         return type(asyncio.get_running_loop()).__module__.partition(".")[0]
 
     with Client(which) as client:
-        assert ask(client, "which", n=1)["output"] == event_loop_library
+        assert generate(client, "which", n=1)["output"] == event_loop_library
 
 
-def test_each_instance_has_its_own_loop() -> None:
-    loops, meeting = set(), Meeting(2)
+def test_each_instance_has_its_own_event_loop() -> None:
+    loops, barrier = set(), Barrier(2)
 
     @model(instances=Threads(2), max_concurrency=1)
     async def meet(n: int) -> int:
         loops.add(id(asyncio.get_running_loop()))
-        await meeting.attend()
+        await barrier.enter()
         return n
 
     with Client(meet) as client:
-        for future in at_once([lambda: ask(client, "meet", n=1)] * 2):
+        for future in at_once([lambda: generate(client, "meet", n=1)] * 2):
             future.result()
     assert len(loops) == 2
 
 
-def test_batches_join_rows_and_may_overlap() -> None:
+def test_batches_gather_rows_and_may_overlap() -> None:
     sizes: list[int] = []
-    meeting = Meeting(2)
+    barrier = Barrier(2)
 
     @model(inputs=X, outputs=Y, batching=Batching(max_size=4, max_delay=5.0), max_concurrency=2)
     async def double(x: Any) -> Any:
         sizes.append(len(x))
-        await meeting.attend()
+        await barrier.enter()
         return x * 2
 
     assert double.with_options(max_concurrency=None).max_concurrency == 1
@@ -134,7 +134,7 @@ def test_batches_join_rows_and_may_overlap() -> None:
 user = contextvars.ContextVar("user", default="nobody")
 
 
-def test_context_variables_are_kept_within_a_call_and_between_none() -> None:
+def test_context_variables_are_isolated_between_calls() -> None:
     @model
     class Named:
         def __init__(self) -> None:
@@ -147,12 +147,12 @@ def test_context_variables_are_kept_within_a_call_and_between_none() -> None:
             return [before, user.get()]
 
     with Client(Named) as client:
-        futures = at_once([lambda name=name: ask(client, "Named", name=name)["output"] for name in "abcd"])
+        futures = at_once([lambda name=name: generate(client, "Named", name=name)["output"] for name in "abcd"])
         assert [future.result() for future in futures] == [["the instance", name] for name in "abcd"]
 
 
-def test_a_class_is_built_and_closed_on_its_running_loop() -> None:
-    seen: list[Any] = []
+def test_class_is_constructed_and_closed_on_its_running_loop() -> None:
+    closed_on_own_loop: list[Any] = []
 
     @model
     class Session:
@@ -164,16 +164,16 @@ def test_a_class_is_built_and_closed_on_its_running_loop() -> None:
 
         async def close(self) -> None:
             await asyncio.sleep(0)
-            seen.append(asyncio.get_running_loop() is self.loop)
+            closed_on_own_loop.append(asyncio.get_running_loop() is self.loop)
 
     with Client(Session) as client:
-        assert ask(client, "Session", n=1)["output"] is True
-    assert seen == [True]
+        assert generate(client, "Session", n=1)["output"] is True
+    assert closed_on_own_loop == [True]
 
 
-def test_errors_are_as_those_of_plain_handlers(caplog: pytest.LogCaptureFixture) -> None:
+def test_async_errors_match_those_of_sync_handlers(caplog: pytest.LogCaptureFixture) -> None:
     @model
-    async def picky(n: int) -> int:
+    async def validating(n: int) -> int:
         await asyncio.sleep(0)
         if n == 0:
             raise InvalidInput("n must not be 0")
@@ -181,20 +181,20 @@ def test_errors_are_as_those_of_plain_handlers(caplog: pytest.LogCaptureFixture)
             raise asyncio.CancelledError
         return 10 // (n - 2)
 
-    with Client(picky) as client:
+    with Client(validating) as client:
 
-        def answer(n: int) -> tuple[int, str]:
-            answer = client.post("/v2/models/picky/generate", json.dumps({"n": n}))
-            return answer.status, json.loads(answer.body).get("error", "")
+        def response(n: int) -> tuple[int, str]:
+            response = client.post("/v2/models/validating/generate", json.dumps({"n": n}))
+            return response.status, json.loads(response.body).get("error", "")
 
-        assert answer(0) == (400, "n must not be 0")
-        assert answer(1) == (500, "model 'picky' failed: CancelledError")
-        assert answer(2) == (500, "model 'picky' failed: ZeroDivisionError")
-        assert answer(3)[0] == 200
+        assert response(0) == (400, "n must not be 0")
+        assert response(1) == (500, "model 'validating' failed: CancelledError")
+        assert response(2) == (500, "model 'validating' failed: ZeroDivisionError")
+        assert response(3)[0] == 200
     assert "10 // (n - 2)" in caplog.text
 
 
-def test_what_cannot_be_built_says_why() -> None:
+def test_failing_constructor_is_a_load_error() -> None:
     from penstock import LoadError
 
     @model
@@ -209,57 +209,57 @@ def test_what_cannot_be_built_says_why() -> None:
         Client(Broken).__enter__()
 
 
-@pytest.mark.parametrize("asked", [0, -1, 1.5, True, "many"])
-def test_max_concurrency_is_checked(asked: Any) -> None:
+@pytest.mark.parametrize("value", [0, -1, 1.5, True, "many"])
+def test_invalid_max_concurrency_is_rejected(value: Any) -> None:
     async def handler(n: int) -> int:
         return n
 
-    with pytest.raises(SignatureError, match=f"max_concurrency must be an integer from 1 to 65536, not {asked!r}"):
-        model(handler, max_concurrency=asked)
+    with pytest.raises(SignatureError, match=f"max_concurrency must be an integer from 1 to 65536, not {value!r}"):
+        model(handler, max_concurrency=value)
 
 
-def test_max_concurrency_is_for_async_handlers() -> None:
+def test_max_concurrency_requires_an_async_handler() -> None:
     with pytest.raises(SignatureError, match="max_concurrency is for async handlers"):
         model(lambda n: n, name="plain", max_concurrency=2)
 
 
-def test_a_blocking_call_is_named_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+def test_blocking_call_is_logged_with_its_line(caplog: pytest.LogCaptureFixture) -> None:
     @model
-    async def rude(n: int) -> int:
+    async def blocking(n: int) -> int:
         time.sleep(0.5)  # blocks
         return n
 
-    with caplog.at_level(logging.WARNING), Client(rude) as client:
-        ask(client, "rude", n=1)
-    [record] = [record for record in caplog.records if record.name == "penstock.rude"]
-    said = record.getMessage()
-    assert "model 'rude' blocks its event loop" in said
-    assert "test_async.py" in said
-    assert "in rude: time.sleep(0.5)  # blocks" in said
+    with caplog.at_level(logging.WARNING), Client(blocking) as client:
+        generate(client, "blocking", n=1)
+    [record] = [record for record in caplog.records if record.name == "penstock.blocking"]
+    message = record.getMessage()
+    assert "model 'blocking' blocks its event loop" in message
+    assert "test_async.py" in message
+    assert "in blocking: time.sleep(0.5)  # blocks" in message
 
 
-def test_awaiting_for_long_is_no_blocking(caplog: pytest.LogCaptureFixture) -> None:
+def test_long_await_is_not_reported_as_blocking(caplog: pytest.LogCaptureFixture) -> None:
     @model
-    async def patient(n: int) -> int:
+    async def awaiting(n: int) -> int:
         await asyncio.sleep(0.4)
         return n
 
-    with caplog.at_level(logging.WARNING), Client(patient) as client:
-        ask(client, "patient", n=1)
+    with caplog.at_level(logging.WARNING), Client(awaiting) as client:
+        generate(client, "awaiting", n=1)
     assert "blocks" not in caplog.text
 
 
-def test_sequences_keep_their_state_and_are_closed() -> None:
+def test_sequences_retain_state_and_are_closed() -> None:
     closed: list[Any] = []
 
     @model(inputs=X, outputs=Y, batching=Batching(4), sequences=Sequences())
     class Sums:
         async def __call__(self, x: Any, ctx: Context) -> Any:
-            for place, request in enumerate(ctx.requests):
+            for index, request in enumerate(ctx.requests):
                 state = request.sequence.state
                 await asyncio.sleep(0)
-                x[place] += state.get("sum", 0)
-                state["sum"] = x[place].copy()
+                x[index] += state.get("sum", 0)
+                state["sum"] = x[index].copy()
             return x
 
         def close_sequence(self, sequence: Any) -> None:
@@ -271,8 +271,8 @@ def test_sequences_keep_their_state_and_are_closed() -> None:
             "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": x.ravel().tolist()}],
             "parameters": {"sequence_id": 7, **parameters},
         }
-        answer = client.post("/v2/models/Sums/infer", json.dumps(body))
-        return json.loads(answer.body)["outputs"][0]["data"]
+        response = client.post("/v2/models/Sums/infer", json.dumps(body))
+        return json.loads(response.body)["outputs"][0]["data"]
 
     with Client(Sums) as client:
         assert step(client, 1, sequence_start=True) == [1]
@@ -281,21 +281,21 @@ def test_sequences_keep_their_state_and_are_closed() -> None:
         until(lambda: closed == [7])
 
 
-class Left:
-    """A served model, and callers that leave it."""
+class EarlyDisconnect:
+    """A server whose clients disconnect early."""
 
     def __init__(self, *models: Any) -> None:
         self.server = Server(*models, http="127.0.0.1:0", grpc=None)
 
-    def __enter__(self) -> Left:
+    def __enter__(self) -> EarlyDisconnect:
         self.server.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
         self.server.__exit__(*error)
 
-    def ask_and_leave(self, path: str, body: dict[str, Any], when: Callable[[], object]) -> None:
-        """Sends a request, and closes the connection when the time has come."""
+    def send_and_disconnect(self, path: str, body: dict[str, Any], when: Callable[[], object]) -> None:
+        """Sends a request, and closes the connection once `when()` is true."""
         url = (self.server.http_url or "").removeprefix("http://")
         connection = http.client.HTTPConnection(url, timeout=20)
         connection.request("POST", path, json.dumps(body))
@@ -303,7 +303,7 @@ class Left:
         connection.close()
 
 
-def test_a_caller_that_leaves_cancels_its_task() -> None:
+def test_client_disconnect_cancels_its_task() -> None:
     entered, cancelled, cleaned = threading.Event(), threading.Event(), threading.Event()
 
     @model
@@ -313,19 +313,19 @@ def test_a_caller_that_leaves_cancels_its_task() -> None:
             await asyncio.sleep(3600)
         except asyncio.CancelledError:
             cancelled.set()
-            # The clean-up itself is not cancelled again.
+            # The clean-up is not cancelled a second time.
             await asyncio.sleep(0.01)
             cleaned.set()
             raise
         return n
 
-    with Left(forever) as served:
-        served.ask_and_leave("/v2/models/forever/generate", {"n": 1}, entered.is_set)
+    with EarlyDisconnect(forever) as served:
+        served.send_and_disconnect("/v2/models/forever/generate", {"n": 1}, entered.is_set)
         assert cancelled.wait(20)
         assert cleaned.wait(20)
 
 
-def test_a_deadline_cancels_its_task_and_the_next_request_is_right() -> None:
+def test_deadline_cancels_its_task_and_the_next_request_succeeds() -> None:
     cancelled = threading.Event()
 
     @model(max_concurrency=1)
@@ -338,33 +338,33 @@ def test_a_deadline_cancels_its_task_and_the_next_request_is_right() -> None:
         return n
 
     with Client(sometimes) as client:
-        answer = client.post("/v2/models/sometimes/generate", json.dumps({"n": 0, "parameters": {"timeout": 50_000}}))
-        assert answer.status == 504, answer.body
+        response = client.post("/v2/models/sometimes/generate", json.dumps({"n": 0, "parameters": {"timeout": 50_000}}))
+        assert response.status == 504, response.body
         assert cancelled.wait(20)
-        assert ask(client, "sometimes", n=5)["output"] == 5
+        assert generate(client, "sometimes", n=5)["output"] == 5
 
 
-def test_streams_run_at_once_and_pause_for_slow_readers() -> None:
-    meeting, made = Meeting(4), [0]
+def test_streams_run_concurrently_and_pause_for_slow_readers() -> None:
+    barrier, yielded = Barrier(4), [0]
 
     @model
     async def count(n: int) -> AsyncIterator[int]:
-        await meeting.attend()
+        await barrier.enter()
         for i in range(n):
-            made[0] += 1
+            yielded[0] += 1
             yield i
 
     def read(client: Client) -> list[int]:
-        answer = client.post("/v2/models/count/generate_stream", json.dumps({"n": 300}))
-        return [json.loads(line[6:])["output"] for line in answer.body.decode().split("\n\n")[:-1]]
+        response = client.post("/v2/models/count/generate_stream", json.dumps({"n": 300}))
+        return [json.loads(line[6:])["output"] for line in response.body.decode().split("\n\n")[:-1]]
 
     with Client(count) as client:
         for future in at_once([lambda: read(client)] * 4):
             assert future.result() == list(range(300))
-    assert made == [1200]
+    assert yielded == [1200]
 
 
-def test_a_reader_that_leaves_closes_its_async_generator() -> None:
+def test_stream_disconnect_closes_its_async_generator() -> None:
     entered, closed = threading.Event(), threading.Event()
 
     @model
@@ -377,12 +377,12 @@ def test_a_reader_that_leaves_closes_its_async_generator() -> None:
         finally:
             closed.set()
 
-    with Left(endless) as served:
-        served.ask_and_leave("/v2/models/endless/generate_stream", {"n": 1}, entered.is_set)
+    with EarlyDisconnect(endless) as served:
+        served.send_and_disconnect("/v2/models/endless/generate_stream", {"n": 1}, entered.is_set)
         assert closed.wait(20)
 
 
-def test_what_is_under_way_when_the_server_stops_is_finished() -> None:
+def test_active_calls_finish_before_the_server_stops() -> None:
     entered = threading.Event()
 
     @model
@@ -393,6 +393,6 @@ def test_what_is_under_way_when_the_server_stops_is_finished() -> None:
 
     client = Client(slow)
     with client:
-        [future] = at_once([lambda: ask(client, "slow", n=3)])
+        [future] = at_once([lambda: generate(client, "slow", n=3)])
         assert entered.wait(20)
     assert future.result()["output"] == 3

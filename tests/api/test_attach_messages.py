@@ -1,4 +1,4 @@
-"""What a process says of the models that it attaches: all of a declaration crosses, and nothing else gets in."""
+"""Model descriptions of attached processes: complete round trip, and rejection of malformed messages."""
 
 from __future__ import annotations
 
@@ -41,18 +41,18 @@ FIELDS = [field.name for field in fields(Definition)]
 
 @dataclass
 class Document:
-    """What is asked."""
+    """A search query."""
 
     question: str
-    most: int = 3
+    limit: int = 3
 
 
-def documents(asked: list[Document]) -> list[str]:
-    return [one.question for one in asked]
+def documents(queries: list[Document]) -> list[str]:
+    return [query.question for query in queries]
 
 
-def nothing(*_: Any) -> Any:
-    raise AssertionError("it is only described")
+def unused(*_: Any) -> Any:
+    raise AssertionError("the handler is never called")
 
 
 DECLARED: dict[str, Any] = {
@@ -107,91 +107,91 @@ def declared(options: dict[str, Any]) -> Definition:
     return model(handler, name="m", **given).bare_definition()
 
 
-def crossed(definition: Definition) -> Definition:
-    """What the other side makes of a definition."""
+def round_trip(definition: Definition) -> Definition:
+    """The definition after serialization and parsing."""
     parts: list[bytes] = []
     text = json.dumps(definition_json.to_json(definition, parts))
     return definition_json.from_json(json.loads(text), parts, NONE)
 
 
-def bare(definition: Definition) -> Definition:
-    """Without what lies on one side only."""
-    return replace(definition, factory=nothing, processes=None, concurrency=None, warmup=None)
+def shared_fields(definition: Definition) -> Definition:
+    """The definition without fields that are not serialized."""
+    return replace(definition, factory=unused, processes=None, concurrency=None, warmup=None)
 
 
-def test_a_fallback_crosses() -> None:
-    def takes(request: Request) -> Any:
-        raise AssertionError("it is only described")
+def test_fallback_round_trips() -> None:
+    def raw_handler(request: Request) -> Any:
+        raise AssertionError("the handler is never called")
 
     fallback = Fallback("b", after=2.5, match_body=(b"\xff", b"c"))
-    definition = model(takes, name="m", routes=["POST /a"], fallback=fallback).bare_definition()
-    assert crossed(definition).fallback == fallback
-    assert crossed(replace(definition, fallback=Fallback(":b"))).fallback == Fallback(":b")
+    definition = model(raw_handler, name="m", routes=["POST /a"], fallback=fallback).bare_definition()
+    assert round_trip(definition).fallback == fallback
+    assert round_trip(replace(definition, fallback=Fallback(":b"))).fallback == Fallback(":b")
     parts: list[bytes] = []
-    told = definition_json.to_json(definition, parts)
+    description = definition_json.to_json(definition, parts)
     for wrong in ("b", ["b"], [1, None, []], ["a/b", None, []], ["b", 0, []], ["b", None, [""]], ["b", None, [1]]):
         with pytest.raises(InvalidInput, match="invalid model description"):
-            definition_json.from_json({**told, "fallback": wrong}, parts, NONE)
+            definition_json.from_json({**description, "fallback": wrong}, parts, NONE)
 
 
 @pytest.mark.parametrize("options", DECLARED.values(), ids=DECLARED)
-def test_all_of_a_declaration_crosses(options: dict[str, Any]) -> None:
+def test_every_declared_option_round_trips(options: dict[str, Any]) -> None:
     definition = declared(options)
-    found = bare(crossed(definition))
+    parsed = shared_fields(round_trip(definition))
     for name in FIELDS:
-        expected = getattr(bare(definition), name)
+        expected = getattr(shared_fields(definition), name)
         if name == "batching" and isinstance(getattr(expected, "cost", None), Cost):
-            assert found.batching is not None
-            assert found.batching.cost is not None
-            assert found.batching.cost.terms == expected.cost.terms
-            expected = replace_cost(expected, found.batching.cost)
-        assert getattr(found, name) == expected, name
+            assert parsed.batching is not None
+            assert parsed.batching.cost is not None
+            assert parsed.batching.cost.terms == expected.cost.terms
+            expected = replace_cost(expected, parsed.batching.cost)
+        assert getattr(parsed, name) == expected, name
 
 
 def replace_cost(batching: Batching, cost: Cost) -> Batching:
-    # Alike but for its class: a Dim is a Cost too.
+    # Equal except for its class: a Dim is a Cost too.
     same = object.__new__(Batching)
     for name in Batching.__slots__:
         object.__setattr__(same, name, cost if name == "cost" else getattr(batching, name))
     return same
 
 
-def test_no_part_of_a_declaration_is_forgotten() -> None:
+def test_description_contains_every_field_of_a_definition() -> None:
     local = {"factory", "processes", "concurrency", "explainer", "calls", "opaque", "version_policy", "warmup"}
-    found = definition_json.to_json(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
-    assert found.keys() - {"samples"} == set(FIELDS) - local
+    parsed = definition_json.to_json(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
+    assert parsed.keys() - {"samples"} == set(FIELDS) - local
     tensor = set(Tensor.__slots__) - {"dtype"}
-    assert found["inputs"][0].keys() == tensor
+    assert parsed["inputs"][0].keys() == tensor
 
 
-def test_streams_sequences_contexts_and_documents_cross() -> None:
-    for one in (theirs.counts, theirs.summing, theirs.texts, model(documents)):
-        definition = one.bare_definition()
-        assert bare(crossed(definition)) == bare(definition)
-    assert crossed(model(documents).bare_definition()).input_documents["asked"].schema
-    loose = model(nothing, name="m", batching=Batching(2), check_shapes=False, **theirs.FLOATS).bare_definition()
-    assert not crossed(loose).check_shapes
-    assert crossed(theirs.summing.bare_definition()).sequences == Sequences()
+def test_streams_sequences_contexts_and_documents_round_trip() -> None:
+    for declared_model in (theirs.counts, theirs.summing, theirs.texts, model(documents)):
+        definition = declared_model.bare_definition()
+        assert shared_fields(round_trip(definition)) == shared_fields(definition)
+    assert round_trip(model(documents).bare_definition()).input_documents["queries"].schema
+    unchecked = model(unused, name="m", batching=Batching(2), check_shapes=False, **theirs.FLOATS).bare_definition()
+    assert not round_trip(unchecked).check_shapes
+    assert round_trip(theirs.summing.bare_definition()).sequences == Sequences()
 
 
-def test_samples_cross_once_however_often_they_are_repeated() -> None:
-    warm = model(nothing, name="m", warmup=Warmup(repeat=50, batch_sizes=[1, 2]), batching=Batching(2), **theirs.FLOATS)
+def test_repeated_warmup_samples_are_sent_once() -> None:
+    warm = model(unused, name="m", warmup=Warmup(repeat=50, batch_sizes=[1, 2]), batching=Batching(2), **theirs.FLOATS)
     definition = warm.bare_definition() if warm.inputs else None
     assert definition is not None
     assert definition.warmup is not None
     parts: list[bytes] = []
     text = json.dumps(definition_json.to_json(definition, parts))
     assert len(parts) == 2
-    read = definition_json.from_json(json.loads(text), parts, NONE)
-    assert read.warmup is not None
-    assert list(read.warmup.requests(read)) == list(definition.warmup.requests(definition))
+    restored = definition_json.from_json(json.loads(text), parts, NONE)
+    assert restored.warmup is not None
+    assert list(restored.warmup.requests(restored)) == list(definition.warmup.requests(definition))
 
 
-def test_two_tensors_of_one_name_are_refused() -> None:
-    found = definition_json.to_json(declared({}), [])
-    found["inputs"] *= 2
+def test_duplicate_tensor_names_are_rejected() -> None:
+    parsed = definition_json.to_json(declared({}), [])
+    parsed["inputs"] *= 2
     with pytest.raises(InvalidInput, match="model 'm': two tensors have one name"):
-        definition_json.from_json(found, [], NONE)
+        definition_json.from_json(parsed, [], NONE)
 
 
 JSON = st.recursive(
@@ -203,26 +203,30 @@ JSON = st.recursive(
 
 @settings(max_examples=400, deadline=None)
 @given(st.data())
-def test_whatever_is_described_is_a_model_or_refused(data: st.DataObject) -> None:
+def test_mutated_descriptions_are_parsed_or_rejected(data: st.DataObject) -> None:
     parts: list[bytes] = []
     options = data.draw(st.sampled_from(sorted(DECLARED)))
-    found = json.loads(json.dumps(definition_json.to_json(declared(DECLARED[options]), parts)))
-    place: Any = {"all": found}
+    parsed = json.loads(json.dumps(definition_json.to_json(declared(DECLARED[options]), parts)))
+    container: Any = {"all": parsed}
     key: Any = "all"
-    while isinstance(place[key], (dict, list)) and place[key] and (place[key] is found or data.draw(st.booleans())):
-        place = place[key]
-        key = data.draw(st.sampled_from(sorted(place) if isinstance(place, dict) else range(len(place))))
-    if isinstance(place, dict) and data.draw(st.booleans()):
-        del place[key]
+    while (
+        isinstance(container[key], (dict, list))
+        and container[key]
+        and (container[key] is parsed or data.draw(st.booleans()))
+    ):
+        container = container[key]
+        key = data.draw(st.sampled_from(sorted(container) if isinstance(container, dict) else range(len(container))))
+    if isinstance(container, dict) and data.draw(st.booleans()):
+        del container[key]
     else:
-        place[key] = data.draw(JSON)
+        container[key] = data.draw(JSON)
     with contextlib.suppress(InvalidInput):
-        assert isinstance(definition_json.from_json(found, parts, NONE), Definition)
+        assert isinstance(definition_json.from_json(parsed, parts, NONE), Definition)
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=60) | JSON.map(lambda value: _framed(json.dumps(value).encode())))
-def test_any_bytes_are_a_message_or_refused(message: bytes) -> None:
+def test_arbitrary_bytes_are_parsed_or_rejected(message: bytes) -> None:
     try:
         head, parts = messages._unpack(message)
     except ValueError:
@@ -247,6 +251,6 @@ def _framed(text: bytes) -> bytes:
         b'{"parts": [100000000000000000000]}',
     ],
 )
-def test_a_message_that_is_not_what_it_says_is_refused(text: bytes) -> None:
+def test_malformed_message_header_is_rejected(text: bytes) -> None:
     with pytest.raises(ValueError, match="a message"):
         messages._unpack(_framed(text))

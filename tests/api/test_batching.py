@@ -1,4 +1,4 @@
-"""How requests share calls: joined when an instance frees, cut at sizes, refused or split when too large."""
+"""Dynamic batching: gathering, size limits, delays, splitting and bounded queues."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from waiting import Gate, at_once, until
 HOUR = 3600.0
 
 
-def test_what_waits_when_an_instance_frees_goes_together_in_order() -> None:
+def test_queued_requests_form_one_batch_in_order() -> None:
     held = Held(Batching(max_size=8))
     held.run([1, 2, 1, 3])
     assert held.calls == [[0], [1, 2, 2, 3, 4, 4, 4]]
 
 
-def test_a_batch_never_has_more_rows_than_its_largest_size() -> None:
+def test_batch_never_exceeds_max_size() -> None:
     held = Held(Batching(max_size=4))
     held.run([1, 1, 1, 1, 1, 1])
     assert held.sizes == [1, 4, 2]
 
 
-def test_a_request_is_not_parted_to_fill_a_batch() -> None:
+def test_request_is_not_split_to_fill_a_batch() -> None:
     held = Held(Batching(max_size=4))
     held.run([3, 3, 1])
-    # Nor does the last one overtake the second.
+    # The last request does not overtake the second.
     assert held.calls == [[0], [1, 1, 1], [2, 2, 2, 3]]
 
 
-def test_rows_of_different_sizes_do_not_share_a_batch() -> None:
+def test_rows_of_different_shapes_do_not_share_a_batch() -> None:
     held = Held(Batching(max_size=8))
     held.run([1, 1, 1, 1], widths=[2, 5, 2, 5])
     assert held.calls == [[0], [1, 3], [2, 4]]
@@ -66,12 +66,12 @@ def test_requests_with_and_without_an_optional_input_do_not_share_a_batch() -> N
             futures += at_once([lambda inputs=inputs: infer(url, "m", inputs)])
             until(lambda index=index: metric_at(url, "penstock_queue_depth") == index + 1)
         gate.open()
-        answers = [future.result().array("y").tolist() for future in futures]
-    assert answers == [[[1]], [[1]], [[6]], [[1]], [[6]]]
+        responses = [future.result().array("y").tolist() for future in futures]
+    assert responses == [[[1]], [[1]], [[6]], [[1]], [[6]]]
     assert calls == [(1, True), (2, True), (2, False)]
 
 
-def test_without_dynamic_batching_each_request_is_a_call_with_its_batch_axis() -> None:
+def test_without_dynamic_batching_each_request_is_one_call() -> None:
     held = Held(Batching(max_size=8, dynamic=False))
     held.run([2, 1, 3])
     assert held.calls == [[0], [1, 1], [2], [3, 3, 3]]
@@ -83,7 +83,7 @@ def test_max_size_1_keeps_the_batch_axis() -> None:
     assert held.sizes == [1, 1, 1]
 
 
-def test_without_batching_there_is_no_axis_and_no_joining() -> None:
+def test_without_batching_inputs_have_no_batch_axis() -> None:
     shapes = []
 
     @model(inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])])
@@ -99,8 +99,8 @@ def test_without_batching_there_is_no_axis_and_no_joining() -> None:
             client.infer("m", {"x": np.ones((1, 2), np.float32)})
 
 
-def alone(batching: Batching, count: int) -> list[int]:
-    """The sizes of the batches that so many requests make when each comes at its own time."""
+def batch_sizes(batching: Batching, count: int) -> list[int]:
+    """Sizes of the batches formed by requests that clients send independently."""
     sizes = []
 
     def handle(x: Any) -> Any:
@@ -118,14 +118,14 @@ def alone(batching: Batching, count: int) -> list[int]:
 
 
 def test_max_delay_waits_for_a_full_batch() -> None:
-    assert alone(Batching(max_size=4, max_delay=HOUR), 8) == [4, 4]
+    assert batch_sizes(Batching(max_size=4, max_delay=HOUR), 8) == [4, 4]
 
 
-def test_max_delay_is_not_waited_for_longer() -> None:
-    assert sum(alone(Batching(max_size=64, max_delay=0.05), 3)) == 3
+def test_max_delay_limits_the_wait_for_a_full_batch() -> None:
+    assert sum(batch_sizes(Batching(max_size=64, max_delay=0.05), 3)) == 3
 
 
-def test_without_a_delay_nobody_waits_for_company() -> None:
+def test_without_hold_single_requests_start_immediately() -> None:
     with Client(model(lambda x: x, name="m", batching=Batching(max_size=64, hold=False), **one_float())) as client:
         for _ in range(5):
             client.infer("m", {"x": np.ones((1, 1), np.float32)})
@@ -137,17 +137,17 @@ def one_float() -> dict[str, Any]:
     return {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
 
 
-def test_preferred_sizes_cut_a_batch_and_leave_the_rest_for_the_next() -> None:
+def test_preferred_sizes_cut_a_batch_and_requeue_the_rest() -> None:
     held = Held(Batching(max_size=8, preferred_sizes=[2, 4], max_delay=0.02))
     held.run([1] * 7, first=4)
     assert held.sizes == [4, 4, 2, 1]
 
 
-def test_a_full_preferred_size_does_not_wait_for_the_delay() -> None:
-    assert alone(Batching(max_size=8, preferred_sizes=[3], max_delay=HOUR), 6) == [3, 3]
+def test_full_preferred_size_starts_before_the_delay_expires() -> None:
+    assert batch_sizes(Batching(max_size=8, preferred_sizes=[3], max_delay=HOUR), 6) == [3, 3]
 
 
-def test_draining_does_not_wait_for_the_delay() -> None:
+def test_draining_does_not_wait_for_max_delay() -> None:
     with Server(
         model(lambda x: x, name="m", batching=Batching(max_size=8, max_delay=HOUR), **one_float()),
         http="127.0.0.1:0",
@@ -161,7 +161,7 @@ def test_draining_does_not_wait_for_the_delay() -> None:
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
-def test_a_request_with_more_rows_than_a_batch_is_refused(dynamic: bool) -> None:
+def test_oversize_request_is_rejected(dynamic: bool) -> None:
     served = model(lambda x: x, name="m", batching=Batching(max_size=4, dynamic=dynamic), **one_float())
     with Client(served) as client:
         assert len(client.infer("m", {"x": np.ones((4, 1), np.float32)})["y"]) == 4
@@ -171,7 +171,7 @@ def test_a_request_with_more_rows_than_a_batch_is_refused(dynamic: bool) -> None
 
 
 @pytest.mark.parametrize("rows", [4, 5, 8, 11])
-def test_a_request_with_more_rows_than_a_batch_is_split_and_joined_when_asked_for(rows: int) -> None:
+def test_oversize_request_is_split_and_rejoined_if_configured(rows: int) -> None:
     sizes = []
 
     @model(
@@ -186,14 +186,14 @@ def test_a_request_with_more_rows_than_a_batch_is_split_and_joined_when_asked_fo
     x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
     names = [f"row {index}".encode() * index for index in range(rows)]
     with Client(m) as client:
-        answered = client.infer("m", {"x": x, "name": names})
-    assert np.array_equal(answered["y"], x * 10)
-    assert answered["name"].tolist() == names
+        outputs = client.infer("m", {"x": x, "name": names})
+    assert np.array_equal(outputs["y"], x * 10)
+    assert outputs["name"].tolist() == names
     assert max(sizes) <= 4
     assert sum(sizes) == rows
 
 
-def test_one_failing_part_fails_the_split_request_and_only_it() -> None:
+def test_failing_part_fails_only_its_split_request() -> None:
     def handle(x: Any) -> Any:
         if (x == 9).any():
             raise InvalidInput("nine")
@@ -206,19 +206,19 @@ def test_one_failing_part_fails_the_split_request_and_only_it() -> None:
         assert len(client.infer("m", {"x": np.zeros((5, 1), np.float32)})["y"]) == 5
 
 
-def test_an_empty_batch_is_answered_or_refused_with_a_reason() -> None:
+def test_empty_batch_gets_a_result_or_an_error_that_names_the_input() -> None:
     with Client(model(lambda x: x, name="m", batching=Batching(max_size=4), **one_float())) as client:
         body, headers = binary_body({"x": np.ones((0, 1), np.float32)})
         response = client.post("/v2/models/m/infer", body, headers=headers)
         if response.status != 200:
             assert response.status == 400
             assert "'x'" in response.error()
-        # Whatever it was told: the next caller is answered.
+        # In either case the next request succeeds.
         assert client.infer("m", {"x": np.ones((1, 1), np.float32)})["y"].tolist() == [[1]]
 
 
 @pytest.mark.parametrize(("dialect", "status"), [("penstock", 429), ("triton", 503), ("kserve", 429)])
-def test_a_full_queue_refuses_with_a_time_to_retry(dialect: Any, status: int) -> None:
+def test_full_queue_rejects_with_retry_after(dialect: Any, status: int) -> None:
     gate = Gate()
 
     def handle(x: Any) -> Any:
@@ -229,28 +229,28 @@ def test_a_full_queue_refuses_with_a_time_to_retry(dialect: Any, status: int) ->
     with Server(served, http="127.0.0.1:0", grpc="127.0.0.1:0", dialect=dialect) as server:
         url = server.http_url
 
-        def ask() -> Any:
+        def send() -> Any:
             return infer(url, "m", {"x": np.ones(1, np.float32)})
 
-        futures = at_once([ask])
+        futures = at_once([send])
         gate.await_entered()
-        futures += at_once([ask] * 2)
+        futures += at_once([send] * 2)
         until(lambda: metric_at(url, "penstock_queue_depth") == 2)
-        refused = ask()
+        refused = send()
         assert (refused.status, refused.error()) == (status, "model 'm' has its maximum of 2 requests waiting")
         assert int(refused.headers["retry-after"]) >= 1
         request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[bytes(4)])
         request.inputs.add(name="x", datatype="FP32", shape=[1])
-        with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as told:
+        with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as raised:
             service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
         expected = grpc.StatusCode.RESOURCE_EXHAUSTED if status == 429 else grpc.StatusCode.UNAVAILABLE
-        assert told.value.code() is expected
+        assert raised.value.code() is expected
         gate.open()
         assert [future.result().status for future in futures] == [200] * 3
-        assert ask().status == 200
+        assert send().status == 200
 
 
-def test_the_in_process_client_raises_overloaded() -> None:
+def test_in_process_client_raises_overloaded() -> None:
     gate = Gate()
 
     def handle(x: Any) -> Any:
@@ -259,22 +259,22 @@ def test_the_in_process_client_raises_overloaded() -> None:
 
     with Client(model(handle, name="m", max_queue=1, **one_float())) as client:
 
-        def ask() -> Any:
+        def send() -> Any:
             return client.infer("m", {"x": np.ones(1, np.float32)})
 
-        futures = at_once([ask])
+        futures = at_once([send])
         gate.await_entered()
-        futures += at_once([ask])
+        futures += at_once([send])
         until(lambda: metric(client.get("/metrics").body.decode(), "penstock_queue_depth") == 1)
         with pytest.raises(Overloaded):
-            ask()
+            send()
         gate.open()
         for future in futures:
             future.result()
 
 
 @pytest.mark.parametrize("instances", [1, 3])
-def test_many_callers_get_each_their_own_rows(instances: int) -> None:
+def test_concurrent_clients_receive_their_own_rows(instances: int) -> None:
     @model(
         inputs=[Tensor("x", np.int64, [3])],
         outputs=[Tensor("y", np.int64, [3]), Tensor("text", bytes, [])],
@@ -284,17 +284,17 @@ def test_many_callers_get_each_their_own_rows(instances: int) -> None:
     def m(x: Any) -> Any:
         return x + 1, [str(row[0]) * (row[0] % 5) for row in x]
 
-    def caller(url: str, number: int) -> None:
-        for turn in range(40):
-            value = number * 1000 + turn
-            x = np.full((1 + turn % 3, 3), value, np.int64)
-            answer = infer(
+    def run_client(url: str, number: int) -> None:
+        for index in range(40):
+            value = number * 1000 + index
+            x = np.full((1 + index % 3, 3), value, np.int64)
+            response = infer(
                 url, "m", {"x": x}, id=str(value), outputs=[{"name": "y", "parameters": {"binary_data": True}}]
             )
-            assert answer.json()["id"] == str(value)
-            assert np.array_equal(answer.array("y"), x + 1)
+            assert response.json()["id"] == str(value)
+            assert np.array_equal(response.array("y"), x + 1)
 
     with Server(m, http="127.0.0.1:0", grpc=None) as server:
-        for future in at_once([lambda number=number: caller(server.http_url, number) for number in range(12)]):
+        for future in at_once([lambda number=number: run_client(server.http_url, number) for number in range(12)]):
             future.result()
         assert metric_at(server.http_url, "penstock_requests_total", outcome="ok") == 480

@@ -1,4 +1,4 @@
-"""What the server says of its batching, and the knobs that clients may turn while it serves."""
+"""Debug endpoint of batching: recent decisions, and settings that clients may change at run time."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ ONE: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Ten
 ROW = np.ones((1, 1), np.float32)
 
 
-def change(url: str, name: str = "m", headers: dict[str, str] | None = None, **knobs: Any) -> Answer:
-    return post(url, f"/v2/models/{name}/batching", json.dumps(knobs).encode(), headers)
+def change(url: str, name: str = "m", headers: dict[str, str] | None = None, **settings: Any) -> Answer:
+    return post(url, f"/v2/models/{name}/batching", json.dumps(settings).encode(), headers)
 
 
 def report(url: str) -> dict[str, Any]:
-    answer = get(url, "/debug/batching")
-    assert answer.status == 200, answer.body
-    (one,) = answer.json()["models"]
-    return dict(one)
+    response = get(url, "/debug/batching")
+    assert response.status == 200, response.body
+    (decision,) = response.json()["models"]
+    return dict(decision)
 
 
-def test_it_is_off_unless_asked_for() -> None:
+def test_batching_debug_is_off_by_default() -> None:
     served = model(lambda x: x, name="m", batching=Batching(), **ONE)
     with Server(served, http="127.0.0.1:0", grpc=None) as server:
-        hidden = get(server.http_url, "/debug/batching")
-        assert (hidden.status, hidden.error()) == (
+        response = get(server.http_url, "/debug/batching")
+        assert (response.status, response.error()) == (
             501,
             "/debug/batching is off, as the server's setting 'batching_debug' has it",
         )
@@ -44,29 +44,29 @@ def test_it_is_off_unless_asked_for() -> None:
         )
 
 
-def test_the_last_decisions_and_why() -> None:
+def test_report_lists_recent_decisions_with_reasons() -> None:
     served = model(lambda x: x, name="m", batching=Batching(max_size=8), **ONE)
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="read") as server:
         url = server.http_url
         for _ in range(70):
             assert infer(url, "m", {"x": ROW}).status == 200
-        shown = report(url)
-    assert (shown["name"], shown["version"]) == ("m", "1")
-    assert len(shown["decisions"]) == 64
-    for one in shown["decisions"]:
-        assert (one["rows"], one["requests"]) == (1, 1)
-        assert one["reason"] in ("idle", "returned", "hold-expired")
-        assert 0 <= one["waited_seconds"] < 60
-        assert 0 < one["duration_seconds"] < 60
-    times = [one["time"] for one in shown["decisions"]]
+        batching = report(url)
+    assert (batching["name"], batching["version"]) == ("m", "1")
+    assert len(batching["decisions"]) == 64
+    for decision in batching["decisions"]:
+        assert (decision["rows"], decision["requests"]) == (1, 1)
+        assert decision["reason"] in ("idle", "returned", "hold-expired")
+        assert 0 <= decision["waited_seconds"] < 60
+        assert 0 < decision["duration_seconds"] < 60
+    times = [decision["time"] for decision in batching["decisions"]]
     assert times == sorted(times)
-    assert shown["learned"]["fixed_seconds"] > 0
-    assert shown["learned"]["rows_per_second"] > 0
-    assert shown["learned"]["max_size"] is None
-    assert shown["waiting"] == {"requests": 0, "rows": 0, "bytes": 0}
+    assert batching["learned"]["fixed_seconds"] > 0
+    assert batching["learned"]["rows_per_second"] > 0
+    assert batching["learned"]["max_size"] is None
+    assert batching["waiting"] == {"requests": 0, "rows": 0, "bytes": 0}
 
 
-def test_knobs_turn_while_it_serves() -> None:
+def test_settings_change_while_serving() -> None:
     gate, sizes = Gate(), list[int]()
 
     def handle(x: Any) -> Any:
@@ -84,8 +84,8 @@ def test_knobs_turn_while_it_serves() -> None:
         until(lambda: metric_at(url, "penstock_queue_depth") == 4)
         assert report(url)["waiting"] == {"requests": 4, "rows": 4, "bytes": 16}
         assert report(url)["computing"] == 1
-        answer = change(url, max_size=2, hold=False, max_queue=5, max_queue_rows=None, max_queue_bytes=19)
-        assert answer.status == 200, answer.body
+        response = change(url, max_size=2, hold=False, max_queue=5, max_queue_rows=None, max_queue_bytes=19)
+        assert response.status == 200, response.body
         settings = {
             "max_size": 2,
             "max_delay": 0.0,
@@ -94,7 +94,7 @@ def test_knobs_turn_while_it_serves() -> None:
             "max_queue_rows": None,
             "max_queue_bytes": 19,
         }
-        assert answer.json()["settings"] == report(url)["settings"] == settings
+        assert response.json()["settings"] == report(url)["settings"] == settings
         refused = infer(url, "m", {"x": ROW})
         text = "model 'm' has 16 of its maximum of 19 bytes waiting, and the request has 4"
         assert (refused.status, refused.error()) == (429, text)
@@ -104,7 +104,7 @@ def test_knobs_turn_while_it_serves() -> None:
 
 
 @pytest.mark.parametrize(
-    ("knobs", "text"),
+    ("settings", "text"),
     [
         ({"max_size": 9}, "'max_size' is 9, model 'm' has batches of 1 to 8 rows"),
         ({"max_size": 0}, "'max_size' is 0, expected an integer of 1 or more"),
@@ -113,20 +113,20 @@ def test_knobs_turn_while_it_serves() -> None:
         ({"max_queue": 1, "nonsense": 1}, "unexpected knob 'nonsense', expected max_size, max_delay, hold"),
     ],
 )
-def test_wrong_knobs_change_nothing(knobs: dict[str, Any], text: str) -> None:
+def test_invalid_settings_change_nothing(settings: dict[str, Any], text: str) -> None:
     served = model(lambda x: x, name="m", batching=Batching(max_size=8), **ONE)
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="change") as server:
         before = report(server.http_url)["settings"]
-        refused = change(server.http_url, **knobs)
+        refused = change(server.http_url, **settings)
         assert refused.status == 400
         assert refused.error().startswith(text)
         assert report(server.http_url)["settings"] == before
         assert change(server.http_url, name="other").status == 404
-        page = change(server.http_url, headers={"origin": "http://example.com"}, max_size=1)
-        assert page.status == 403
+        cross_origin = change(server.http_url, headers={"origin": "http://example.com"}, max_size=1)
+        assert cross_origin.status == 403
 
 
-def test_a_model_that_joins_nothing_has_its_bounds_only() -> None:
+def test_unbatched_model_has_only_queue_bounds() -> None:
     served = model(lambda x: x, name="m", **ONE)
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="change") as server:
         refused = change(server.http_url, max_delay=1)
@@ -137,7 +137,7 @@ def test_a_model_that_joins_nothing_has_its_bounds_only() -> None:
         assert change(server.http_url, max_queue=3).json()["settings"]["max_queue"] == 3
 
 
-def test_it_is_restricted_like_the_control_of_models() -> None:
+def test_batching_debug_obeys_restricted_access() -> None:
     served = model(lambda x: x, name="m", batching=Batching(max_size=8), **ONE)
     rules = "model-repository:admin-key=hush"
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="change", restricted_access=rules) as server:
@@ -145,7 +145,7 @@ def test_it_is_restricted_like_the_control_of_models() -> None:
         assert change(server.http_url, headers={"admin-key": "hush"}, max_size=2).status == 200
 
 
-def test_the_size_that_was_learned_from_batches_that_were_too_large() -> None:
+def test_size_learned_from_batch_too_large_is_reported_and_reset() -> None:
     gate, calls = Gate(), list[int]()
 
     def handle(x: Any) -> Any:

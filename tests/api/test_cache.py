@@ -1,4 +1,4 @@
-"""Answers that are kept: for whom, until when, and what is never kept."""
+"""Response cache: keys, isolation of clients, eviction and request coalescing."""
 
 from __future__ import annotations
 
@@ -41,13 +41,15 @@ def x(*values: float) -> dict[str, Any]:
     return {"x": np.array(values or (1, 2), np.float32)}
 
 
-class Counted:
-    """A served model, and how often its handler was called."""
+class CountingServer:
+    """A served model and the recorded calls of its handler."""
 
     def __init__(self, handler: Callable[..., Any], server: Server, calls: list[Any]) -> None:
         self.name, self.server, self.calls = getattr(handler, "__name__", "m"), server, calls
 
-    def ask(self, inputs: dict[str, Any] | None = None, headers: dict[str, str] | None = None, **body: Any) -> Answer:
+    def infer_json(
+        self, inputs: dict[str, Any] | None = None, headers: dict[str, str] | None = None, **body: Any
+    ) -> Answer:
         return post(self.server.http_url, "/v2/models/m/infer", json_body(inputs or x(), **body), headers)
 
     def statistics(self) -> dict[str, Any]:
@@ -59,7 +61,9 @@ class Counted:
 
 
 @contextmanager
-def serving(handler: Callable[..., Any] | None = None, cache: Cache | None = None, **options: Any) -> Iterator[Counted]:
+def serving(
+    handler: Callable[..., Any] | None = None, cache: Cache | None = None, **options: Any
+) -> Iterator[CountingServer]:
     calls: list[Any] = []
 
     def plain(x: Any) -> Any:
@@ -68,15 +72,15 @@ def serving(handler: Callable[..., Any] | None = None, cache: Cache | None = Non
 
     served: Model[Any, Any] = model(name="m", cache=cache or Cache(), **{**FLOATS, **options})(plain)
     with Server(served, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
-        yield Counted(plain, server, calls)
+        yield CountingServer(plain, server, calls)
 
 
-def test_an_equal_request_is_not_computed_again() -> None:
+def test_equal_request_is_not_computed_again() -> None:
     with serving() as served:
-        answers = [served.ask().json()["outputs"] for _ in range(3)]
-        assert answers[0][0]["data"] == [2, 4]
-        assert answers == answers[:1] * 3
-        assert served.ask(x(1, 3)).json()["outputs"][0]["data"] == [2, 6]
+        responses = [served.infer_json().json()["outputs"] for _ in range(3)]
+        assert responses[0][0]["data"] == [2, 4]
+        assert responses == responses[:1] * 3
+        assert served.infer_json(x(1, 3)).json()["outputs"][0]["data"] == [2, 6]
         assert len(served.calls) == 2
         stats = served.statistics()
         durations = stats["inference_stats"]
@@ -90,9 +94,9 @@ def test_an_equal_request_is_not_computed_again() -> None:
         assert served.metric("bytes") > 0
 
 
-def test_it_is_the_same_request_over_every_protocol_and_in_every_form() -> None:
+def test_requests_are_equal_across_protocols_and_encodings() -> None:
     with serving() as served:
-        served.ask()
+        served.infer_json()
         assert infer(served.server.http_url, "m", x()).array("y").tolist() == [2, 4]
         instances = json.dumps({"inputs": {"x": [1, 2]}}).encode()
         assert post(served.server.http_url, "/v1/models/m:predict", instances).json() == {"outputs": [2, 4]}
@@ -106,32 +110,32 @@ def test_it_is_the_same_request_over_every_protocol_and_in_every_form() -> None:
         assert len(served.calls) == 1
 
 
-def test_each_selection_of_outputs_is_served_by_what_is_kept() -> None:
+def test_every_output_selection_is_served_from_the_cache() -> None:
     with serving(lambda x: (x * 2, x * 3), **TWO) as served:
-        one = served.ask(outputs=[{"name": "z"}]).json()["outputs"]
+        one = served.infer_json(outputs=[{"name": "z"}]).json()["outputs"]
         assert [(output["name"], output["data"]) for output in one] == [("z", [3, 6])]
         classes = [{"name": "y", "parameters": {"classification": 1}}]
-        (best,) = served.ask(outputs=classes).json()["outputs"]
+        (best,) = served.infer_json(outputs=classes).json()["outputs"]
         assert best["data"] == ["4.000000:1"]
-        both = served.ask().json()["outputs"]
+        both = served.infer_json().json()["outputs"]
         assert [output["data"] for output in both] == [[2, 4], [3, 6]]
         assert len(served.calls) == 1
 
 
-def test_a_batch_is_kept_by_its_requests() -> None:
+def test_batches_are_cached_per_request() -> None:
     with serving(batching=Batching(max_size=8)) as served:
         rows = {"x": np.arange(6, dtype=np.float32).reshape(3, 2)}
         first = infer(served.server.http_url, "m", rows).array("y")
         assert infer(served.server.http_url, "m", rows).array("y").tolist() == first.tolist()
-        # The same numbers in another shape are another request.
+        # Equal values in another shape are a different request.
         assert infer(served.server.http_url, "m", {"x": rows["x"][:1]}).array("y").tolist() == [[0, 2]]
         assert [len(call) for call in served.calls] == [3, 1]
 
 
-def test_callers_with_other_credentials_share_nothing() -> None:
-    # An answer, and the time that it takes, would say what another has asked.
+def test_clients_with_different_credentials_share_nothing() -> None:
+    # A cache hit, or its latency, would reveal another client's request.
     with serving(cache=Cache(vary=["X-Tenant"])) as served:
-        callers: list[dict[str, str]] = [
+        credentials: list[dict[str, str]] = [
             {},
             {"authorization": "Bearer a"},
             {"authorization": "Bearer b"},
@@ -142,13 +146,13 @@ def test_callers_with_other_credentials_share_nothing() -> None:
             {"x-tenant": "2"},
         ]
         for _ in range(2):
-            assert {served.ask(headers=headers).status for headers in callers} == {200}
-        assert len(served.calls) == len(callers)
-        served.ask(headers={"x-other": "1", "x-tenant": "1"})
-        assert len(served.calls) == len(callers)
+            assert {served.infer_json(headers=headers).status for headers in credentials} == {200}
+        assert len(served.calls) == len(credentials)
+        served.infer_json(headers={"x-other": "1", "x-tenant": "1"})
+        assert len(served.calls) == len(credentials)
 
 
-def test_callers_by_the_servers_own_rules_share_nothing() -> None:
+def test_clients_of_different_access_rules_share_nothing() -> None:
     calls: list[int] = []
 
     def plain(x: Any) -> Any:
@@ -164,52 +168,52 @@ def test_callers_by_the_servers_own_rules_share_nothing() -> None:
     assert len(calls) == 2
 
 
-def test_what_a_context_shows_is_a_part_of_the_request() -> None:
+def test_context_attributes_are_part_of_the_cache_key() -> None:
     calls: list[str] = []
 
-    def seeing(x: Any, ctx: Context) -> Any:
+    def reads_context(x: Any, ctx: Context) -> Any:
         calls.append(ctx.request_id)
         return x * float(ctx.parameters.get("factor", 1))
 
-    with Client(model(name="m", cache=Cache(), **FLOATS)(seeing)) as client:
+    with Client(model(name="m", cache=Cache(), **FLOATS)(reads_context)) as client:
 
-        def ask(headers: dict[str, str] | None = None, **body: Any) -> Any:
+        def infer_json(headers: dict[str, str] | None = None, **body: Any) -> Any:
             return client.post("/v2/models/m/infer", json_body(x(), **body), headers=headers).json()["outputs"][0][
                 "data"
             ]
 
         for _ in range(2):
-            assert ask() == [1, 2]
-            assert ask(parameters={"factor": 3}) == [3, 6]
-            assert ask(parameters={"factor": 4}) == [4, 8]
-            assert ask(id="a") == [1, 2]
-            assert ask({"x-seen": "1"}) == [1, 2]
+            assert infer_json() == [1, 2]
+            assert infer_json(parameters={"factor": 3}) == [3, 6]
+            assert infer_json(parameters={"factor": 4}) == [4, 8]
+            assert infer_json(id="a") == [1, 2]
+            assert infer_json({"x-seen": "1"}) == [1, 2]
         assert calls == ["", "", "", "a", ""]
 
 
-def test_a_handler_that_says_so_answers_by_parameters_and_outputs_alone() -> None:
+def test_per_caller_false_keys_on_parameters_and_outputs_only() -> None:
     calls: list[tuple[str, ...]] = []
 
-    def seeing(x: Any, ctx: Context) -> Any:
+    def reads_context(x: Any, ctx: Context) -> Any:
         calls.append(ctx.requests[0].outputs)
         return x * float(ctx.parameters.get("factor", 1))
 
-    with Client(model(name="m", cache=Cache(per_caller=False), **FLOATS)(seeing)) as client:
+    with Client(model(name="m", cache=Cache(per_caller=False), **FLOATS)(reads_context)) as client:
 
-        def ask(headers: dict[str, str] | None = None, **body: Any) -> Any:
-            answered = client.post("/v2/models/m/infer", json_body(x(), **body), headers=headers)
-            return answered.json()["outputs"][0]["data"]
+        def infer_json(headers: dict[str, str] | None = None, **body: Any) -> Any:
+            response = client.post("/v2/models/m/infer", json_body(x(), **body), headers=headers)
+            return response.json()["outputs"][0]["data"]
 
         for number in range(2):
-            assert ask(id=str(number)) == [1, 2]
-            assert ask({"x-seen": str(number)}) == [1, 2]
-            assert ask(parameters={"factor": 3}) == [3, 6]
-            assert ask(outputs=[{"name": "y"}]) == [1, 2]
-            assert ask({"authorization": "me"}) == [1, 2]
+            assert infer_json(id=str(number)) == [1, 2]
+            assert infer_json({"x-seen": str(number)}) == [1, 2]
+            assert infer_json(parameters={"factor": 3}) == [3, 6]
+            assert infer_json(outputs=[{"name": "y"}]) == [1, 2]
+            assert infer_json({"authorization": "me"}) == [1, 2]
         assert calls == [("y",)] * 4
 
 
-def test_errors_are_not_kept() -> None:
+def test_errors_are_not_cached() -> None:
     def failing(x: Any) -> Any:
         if len(served.calls) == 1:
             raise InvalidInput("not now")
@@ -218,13 +222,13 @@ def test_errors_are_not_kept() -> None:
         return x
 
     with serving(failing) as served:
-        assert [served.ask().status for _ in range(4)] == [400, 500, 200, 200]
+        assert [served.infer_json().status for _ in range(4)] == [400, 500, 200, 200]
         assert len(served.calls) == 3
         counts = {key: total["count"] for key, total in served.statistics()["inference_stats"].items()}
         assert (counts["success"], counts["fail"], counts["cache_hit"], counts["cache_miss"]) == (2, 2, 1, 3)
 
 
-def test_a_request_of_which_a_row_failed_is_not_kept() -> None:
+def test_request_with_a_failed_row_is_not_cached() -> None:
     def failing(x: Any) -> Any:
         if len(served.calls) == 1:
             raise RowErrors({1: InvalidInput("no such row")}, x)
@@ -236,15 +240,15 @@ def test_a_request_of_which_a_row_failed_is_not_kept() -> None:
         assert len(served.calls) == 2
 
 
-def test_what_is_kept_cannot_be_changed_by_a_handler() -> None:
-    # Large enough to be borrowed from the handler, which keeps its array and writes to it later.
+def test_cached_response_is_isolated_from_handler_writes() -> None:
+    # Large enough to be sent without a copy; the handler reuses its array.
     shape = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
-    kept = np.zeros(1 << 20, np.float32)
+    buffer = np.zeros(1 << 20, np.float32)
 
     def reusing(x: Any) -> Any:
-        kept[:] = x * 2
+        buffer[:] = x * 2
         x[:] = -1
-        return kept
+        return buffer
 
     with serving(reusing, **shape) as served:
         ones, twos = {"x": np.ones(1 << 20, np.float32)}, {"x": np.full(1 << 20, 2, np.float32)}
@@ -255,31 +259,31 @@ def test_what_is_kept_cannot_be_changed_by_a_handler() -> None:
         assert len(served.calls) == 2
 
 
-def test_old_answers_go_by_room_and_by_age() -> None:
+def test_entries_are_evicted_by_size_and_age() -> None:
     with serving(cache=Cache(max_bytes=4000)) as served:
         for number in range(40):
-            served.ask(x(number, number))
+            served.infer_json(x(number, number))
         assert served.metric("evictions_total") > 0
         assert 0 < served.metric("bytes") <= 4000
-        served.ask(x(39, 39))
+        served.infer_json(x(39, 39))
         assert len(served.calls) == 40
-        served.ask(x(0, 0))
+        served.infer_json(x(0, 0))
         assert len(served.calls) == 41
     with serving(cache=Cache(ttl=timedelta(milliseconds=50))) as served:
-        served.ask()
-        until(lambda: served.ask().status == 200 and len(served.calls) == 2, "the answer to be too old")
+        served.infer_json()
+        until(lambda: served.infer_json().status == 200 and len(served.calls) == 2, "the response to expire")
         assert served.metric("evictions_total") == 1
     with serving(cache=Cache(max_bytes=10)) as served:
-        assert [served.ask().status for _ in range(2)] == [200, 200]
+        assert [served.infer_json().status for _ in range(2)] == [200, 200]
         assert (len(served.calls), served.metric("bytes")) == (2, 0)
 
 
-def waits_for(served: Counted, count: int) -> None:
-    flying = lambda: metric_at(served.server.http_url, "penstock_in_flight", model="m")  # noqa: E731
-    until(lambda: flying() == count, f"{count} requests under way")
+def await_in_flight(served: CountingServer, count: int) -> None:
+    in_flight = lambda: metric_at(served.server.http_url, "penstock_in_flight", model="m")  # noqa: E731
+    until(lambda: in_flight() == count, f"{count} requests in flight")
 
 
-def test_what_many_ask_at_once_is_computed_once() -> None:
+def test_concurrent_equal_requests_are_coalesced() -> None:
     gate = Gate()
 
     def held(x: Any) -> Any:
@@ -287,16 +291,16 @@ def test_what_many_ask_at_once_is_computed_once() -> None:
         return x * 2
 
     with serving(held, instances=4) as served:
-        asked = at_once([served.ask] * 6)
+        followers = at_once([served.infer_json] * 6)
         gate.await_entered()
-        waits_for(served, 6)
+        await_in_flight(served, 6)
         gate.open()
-        assert [future.result().json()["outputs"][0]["data"] for future in asked] == [[2, 4]] * 6
+        assert [future.result().json()["outputs"][0]["data"] for future in followers] == [[2, 4]] * 6
         assert len(served.calls) == 1
         assert [served.metric(name) for name in ("hits_total", "misses_total")] == [5, 1]
 
 
-def test_who_waits_is_answered_when_the_one_who_asked_first_leaves() -> None:
+def test_coalesced_requests_survive_a_disconnect_of_the_first_client() -> None:
     gate = Gate()
 
     def held(x: Any) -> Any:
@@ -310,15 +314,15 @@ def test_who_waits_is_answered_when_the_one_who_asked_first_leaves() -> None:
         request = f"POST /v2/models/m/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n{head}\r\n"
         leader.sendall(request.encode() + body)
         gate.await_entered()
-        asked = at_once([served.ask] * 3)
-        waits_for(served, 4)
+        followers = at_once([served.infer_json] * 3)
+        await_in_flight(served, 4)
         leader.close()
-        waits_for(served, 3)
+        await_in_flight(served, 3)
         gate.open()
-        assert [future.result().json()["outputs"][0]["data"] for future in asked] == [[2, 4]] * 3
+        assert [future.result().json()["outputs"][0]["data"] for future in followers] == [[2, 4]] * 3
 
 
-def test_who_waits_is_answered_when_the_one_who_asked_first_fails() -> None:
+def test_coalesced_requests_are_recomputed_if_the_first_fails() -> None:
     gate = Gate()
 
     def failing(x: Any) -> Any:
@@ -328,16 +332,16 @@ def test_who_waits_is_answered_when_the_one_who_asked_first_fails() -> None:
         return x * 2
 
     with serving(failing) as served:
-        first = at_once([served.ask])
+        first = at_once([served.infer_json])
         gate.await_entered()
-        asked = at_once([served.ask] * 3)
-        waits_for(served, 4)
+        followers = at_once([served.infer_json] * 3)
+        await_in_flight(served, 4)
         gate.open()
         assert first[0].result().status == 500
-        assert [future.result().json()["outputs"][0]["data"] for future in asked] == [[2, 4]] * 3
+        assert [future.result().json()["outputs"][0]["data"] for future in followers] == [[2, 4]] * 3
 
 
-def test_a_deadline_is_each_ones_own() -> None:
+def test_coalesced_requests_have_separate_deadlines() -> None:
     gate = Gate()
 
     def held(x: Any) -> Any:
@@ -345,21 +349,21 @@ def test_a_deadline_is_each_ones_own() -> None:
         return x * 2
 
     with serving(held) as served:
-        first = at_once([served.ask])
+        first = at_once([served.infer_json])
         gate.await_entered()
-        late = served.ask(parameters={"timeout": 20_000})
+        late = served.infer_json(parameters={"timeout": 20_000})
         assert late.status == 504
         gate.open()
         assert first[0].result().status == 200
 
 
-def test_the_configuration_says_whether_there_is_a_cache() -> None:
+def test_model_config_reports_the_response_cache() -> None:
     with serving() as served:
         config = get(served.server.http_url, "/v2/models/m/config").json()
         assert config["response_cache"] == {"enable": True}
 
 
-def test_a_declaration_that_cannot_be_kept_is_refused() -> None:
+def test_cache_is_rejected_for_streams_and_sequences() -> None:
     def streaming(x: Any) -> Iterator[Any]:
         yield x
 
@@ -384,12 +388,12 @@ def test_a_declaration_that_cannot_be_kept_is_refused() -> None:
         ({"vary": "a b"}, "Cache: vary: 'a b' is not a header's name"),
     ],
 )
-def test_settings_out_of_their_range_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_cache_settings_are_rejected(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Cache(**arguments)
 
 
-def test_the_documents_example_keeps_its_answers() -> None:
+def test_documented_cache_example_hits_the_cache() -> None:
     code = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(), re.DOTALL)[0]
     namespace: dict[str, Any] = {"__name__": "app"}
     exec(compile(code, "caching.md", "exec"), namespace)

@@ -1,4 +1,4 @@
-"""The command line: what it loads, and the one line it prints when it cannot start."""
+"""Command line of `penstock serve`: targets, and the error line of a failed start."""
 
 from __future__ import annotations
 
@@ -49,35 +49,35 @@ def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         del sys.modules[name]
 
 
-def fails(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """The one line of a failed start."""
+def failed_start(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """Standard error of a start that fails."""
     assert main(["serve", *arguments]) == 1
-    written = capsys.readouterr()
-    assert written.out == ""
-    return written.err
+    output = capsys.readouterr()
+    assert output.out == ""
+    return output.err
 
 
-def test_a_file_gives_all_its_models_once() -> None:
-    assert [one.name for one in targets.load("app.py")] == ["add", "echo"]
+def test_file_target_loads_each_model_once() -> None:
+    assert [item.name for item in targets.load("app.py")] == ["add", "echo"]
 
 
-def test_an_object_may_be_a_model_a_plain_function_a_list_or_an_attribute() -> None:
+def test_target_object_may_be_a_model_function_list_or_attribute() -> None:
     add, plain = targets.load("app.py:both")
     assert isinstance(add, Model)
     assert plain.__name__ == "plain"
     assert targets.load("app.py:plain") == [plain]
-    assert [one.__name__ for one in targets.load("app.py:Echo.__wrapped__")] == ["Echo"]
+    assert [item.__name__ for item in targets.load("app.py:Echo.__wrapped__")] == ["Echo"]
 
 
 def test_two_objects_of_one_file_share_its_module() -> None:
     assert targets.load("app.py:add")[0] is targets.load("./app.py:again")[0]
 
 
-def test_a_module_is_loaded_by_its_name() -> None:
-    assert [one.name for one in targets.load("app:add")] == ["add"]
+def test_module_target_is_loaded_by_name() -> None:
+    assert [item.name for item in targets.load("app:add")] == ["add"]
 
 
-def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
+def test_two_files_of_one_name_are_separate_modules(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "app.py").write_text("def plain(a: int) -> int:\n    return 2\n")
     first, second = targets.load("app.py:plain")[0], targets.load("other/app.py:plain")[0]
@@ -98,24 +98,22 @@ def test_two_files_of_one_name_are_two_modules(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_found_is_one_line(capsys: pytest.CaptureFixture[str], target: str, line: str) -> None:
-    written = fails(capsys, target)
-    assert written.splitlines()[-1] == f"penstock: error: {line}"
+def test_missing_target_prints_one_line(capsys: pytest.CaptureFixture[str], target: str, line: str) -> None:
+    output = failed_start(capsys, target)
+    assert output.splitlines()[-1] == f"penstock: error: {line}"
     if target != "no_such_module":
-        assert len(written.splitlines()) == 1
+        assert len(output.splitlines()) == 1
 
 
-def test_one_model_given_twice_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    assert fails(capsys, "app.py:add", "app.py:again") == (
+def test_duplicate_model_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    assert failed_start(capsys, "app.py:add", "app.py:again") == (
         "penstock: error: model 'add' version '1' is given twice; give one of them another name= or version=\n"
     )
 
 
-def test_an_error_in_the_users_file_shows_the_users_traceback_only(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_user_error_shows_only_the_users_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.py").write_text("def load():\n    return 1 / 0\n\nload()\n")
-    lines = fails(capsys, "bad.py").splitlines()
+    lines = failed_start(capsys, "bad.py").splitlines()
     assert lines[0] == "Traceback (most recent call last):"
     assert [line for line in lines if line.startswith("  File")] == [
         f'  File "{tmp_path}/bad.py", line 4, in <module>',
@@ -127,42 +125,44 @@ def test_an_error_in_the_users_file_shows_the_users_traceback_only(
     ]
 
 
-def test_a_syntax_error_names_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_syntax_error_shows_its_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.py").write_text("def f(:\n")
-    written = fails(capsys, "bad.py")
-    assert "def f(:" in written
-    assert written.splitlines()[-1].startswith("penstock: error: cannot import bad.py: SyntaxError: ")
+    output = failed_start(capsys, "bad.py")
+    assert "def f(:" in output
+    assert output.splitlines()[-1].startswith("penstock: error: cannot import bad.py: SyntaxError: ")
 
 
-def test_a_wrong_signature_is_one_line_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_invalid_signature_prints_one_line_with_its_location(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "bad.py").write_text("import penstock\n\ndef f(x) -> int: ...\n\npenstock.model(f)\n")
-    assert fails(capsys, "bad.py") == (
+    assert failed_start(capsys, "bad.py") == (
         "penstock: error: model 'f': parameter 'x' has no annotation; annotate it, or declare inputs= "
         "(bad.py, line 5)\n"
     )
 
 
-def test_serve_at_the_top_level_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_serve_call_during_import_is_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.py").write_text("import penstock\n\ndef f(x: int) -> int: ...\n\npenstock.serve(f)\n")
-    assert fails(capsys, "bad.py") == (
+    assert failed_start(capsys, "bad.py") == (
         "penstock: error: bad.py calls serve() when it is imported; put the call under "
         "`if __name__ == '__main__':` (bad.py, line 5)\n"
     )
 
 
-def test_sys_exit_in_the_users_file_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_sys_exit_during_import_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "bad.py").write_text("import sys\nsys.exit(0)\n")
-    assert fails(capsys, "bad.py") == (
+    assert failed_start(capsys, "bad.py") == (
         "penstock: error: cannot import bad.py: it called sys.exit(0) when it was imported\n"
     )
 
 
-def test_settings_are_checked_before_the_users_code_runs(
+def test_settings_are_validated_before_user_code_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "slow.py").write_text("raise AssertionError('must not run')\n")
     monkeypatch.setenv("PENSTOCK_HTTP", "8000")
-    assert fails(capsys, "slow.py").startswith("penstock: error: PENSTOCK_HTTP: '8000' is not HOST:PORT")
+    assert failed_start(capsys, "slow.py").startswith("penstock: error: PENSTOCK_HTTP: '8000' is not HOST:PORT")
 
 
 @pytest.mark.parametrize(
@@ -179,33 +179,33 @@ def test_settings_are_checked_before_the_users_code_runs(
         (["fly"], "penstock: error: argument COMMAND: invalid choice: 'fly'"),
     ],
 )
-def test_wrong_usage_is_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], line: str) -> None:
+def test_usage_errors_exit_with_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], line: str) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith(line)
 
 
-def test_no_command_prints_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 2
     assert "serve the models of files, folders or modules" in capsys.readouterr().out
 
 
 def test_every_setting_has_a_flag_with_help(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--help"]) == 0
-    written = " ".join(capsys.readouterr().out.split())
-    for one in fields(ServerConfig):
-        assert f"--{one.name.replace('_', '-')} " in written
-        assert f"{one.metadata['help']} (default: " in written
+    output = " ".join(capsys.readouterr().out.split())
+    for item in fields(ServerConfig):
+        assert f"--{item.name.replace('_', '-')} " in output
+        assert f"{item.metadata['help']} (default: " in output
 
 
-def test_serve_is_free_again_after_a_failed_import(tmp_path: Path) -> None:
+def test_serve_is_allowed_after_a_failed_import(tmp_path: Path) -> None:
     (tmp_path / "bad.py").write_text("1 / 0\n")
     with pytest.raises(StartupError):
         targets.load("bad.py")
     targets.refuse_serve_while_loading()
 
 
-def test_importing_the_package_stays_light() -> None:
-    # What a program pays that only describes models, over numpy.
+def test_package_import_loads_no_heavy_modules() -> None:
+    # Import cost, beyond numpy, of a program that only describes models.
     heavy = [
         "argparse",
         "asyncio",
@@ -219,5 +219,5 @@ def test_importing_the_package_stays_light() -> None:
         "import sys, numpy; before = set(sys.modules); import penstock; "
         f"print(*set({heavy}) & set(sys.modules) - before)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == []
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert completed.stdout.split() == []

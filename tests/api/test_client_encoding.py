@@ -1,4 +1,4 @@
-"""The test client's encoding, byte by byte: it must not agree with the server by sharing a mistake."""
+"""The test client's encoding, byte by byte, so that it cannot share a mistake with the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock._runtime.rest_encoding import decode, encode
 from penstock.testing import Response
 
 
-def sent(value: Any, declared: Tensor, *, binary: bool = True) -> tuple[dict[str, Any], bytes]:
+def encoded_input(value: Any, declared: Tensor, *, binary: bool = True) -> tuple[dict[str, Any], bytes]:
     body, length = encode({"x": value}, {"x": declared}, binary=binary)
     head = json.loads(body[:length])
     return head["inputs"][0], body[length:] if length else b""
@@ -34,8 +34,8 @@ def sent(value: Any, declared: Tensor, *, binary: bool = True) -> tuple[dict[str
         (np.zeros((0, 3), np.float32), np.float32, [0, 3], b""),
     ],
 )
-def test_inputs_are_little_endian_rows(value: Any, datatype: Any, shape: list[int], raw: bytes) -> None:
-    head, tail = sent(value, Tensor("x", datatype, [-1] if shape else []))
+def test_inputs_are_little_endian_and_row_major(value: Any, datatype: Any, shape: list[int], raw: bytes) -> None:
+    head, tail = encoded_input(value, Tensor("x", datatype, [-1] if shape else []))
     assert head == {
         "name": "x",
         "shape": shape,
@@ -45,27 +45,27 @@ def test_inputs_are_little_endian_rows(value: Any, datatype: Any, shape: list[in
     assert tail == raw
 
 
-def test_brain_floats_are_rounded_to_nearest_even() -> None:
+def test_bfloat16_is_rounded_to_nearest_even() -> None:
     values = np.array([1.00390625, 1.01171875, np.inf, -np.inf, np.nan, 3.4e38], np.float32)
-    _, tail = sent(values, Tensor("x", "BF16", [-1]))
+    _, tail = encoded_input(values, Tensor("x", "BF16", [-1]))
     expected = values.astype(ml_dtypes.bfloat16).view(np.uint16)
     assert np.frombuffer(tail, np.uint16).tolist() == expected.tolist()
 
 
-def test_an_array_keeps_a_datatype_that_is_not_the_declared_one() -> None:
-    assert sent(np.array([1.0]), Tensor("x", np.float32, [1]))[0]["datatype"] == "FP64"
+def test_array_with_undeclared_datatype_is_sent_unconverted() -> None:
+    assert encoded_input(np.array([1.0]), Tensor("x", np.float32, [1]))[0]["datatype"] == "FP64"
 
 
-def test_one_element_of_bytes_is_a_document_where_it_cannot_be_text() -> None:
+def test_structured_bytes_element_is_encoded_as_json_text() -> None:
     declared = Tensor("x", bytes)
     for value, expected in [({"a": 1}, '{"a": 1}'), ([1], "[1]"), ([], "[]"), ("text", "text")]:
-        head, _ = sent(value, declared, binary=False)
+        head, _ = encoded_input(value, declared, binary=False)
         assert (head["shape"], head["data"]) == ([], [expected])
 
 
-def test_json_carries_the_same_values() -> None:
-    assert sent([1.5, 2], Tensor("x", "BF16", [-1]), binary=False)[0]["data"] == [1.5, 2.0]
-    assert sent(np.array([[1, 2]], np.uint8), Tensor("x", np.uint8, [-1, 2]), binary=False)[0] == {
+def test_json_encoding_carries_the_same_values() -> None:
+    assert encoded_input([1.5, 2], Tensor("x", "BF16", [-1]), binary=False)[0]["data"] == [1.5, 2.0]
+    assert encoded_input(np.array([[1, 2]], np.uint8), Tensor("x", np.uint8, [-1, 2]), binary=False)[0] == {
         "name": "x",
         "shape": [1, 2],
         "datatype": "UINT8",
@@ -73,7 +73,7 @@ def test_json_carries_the_same_values() -> None:
     }
 
 
-def test_a_request_carries_its_other_parts() -> None:
+def test_request_carries_outputs_parameters_and_id() -> None:
     body, length = encode({}, {}, binary=True, outputs=["y"], parameters={"k": 1}, request_id="r")
     assert length == len(body)
     assert json.loads(body) == {
@@ -86,12 +86,12 @@ def test_a_request_carries_its_other_parts() -> None:
     assert (json.loads(body), length) == ({"inputs": []}, None)
 
 
-def test_types_that_the_wire_lacks_are_refused_by_name() -> None:
+def test_unsupported_dtypes_are_rejected_by_name() -> None:
     with pytest.raises(TypeError, match=r"^input 'x' is an array of complex128, which the protocol does not have$"):
         encode({"x": np.array([1j])}, {}, binary=True)
 
 
-def test_answers_are_decoded_in_order() -> None:
+def test_response_outputs_are_decoded_in_order() -> None:
     head = json.dumps(
         {
             "outputs": [
@@ -114,7 +114,7 @@ def test_answers_are_decoded_in_order() -> None:
     }
 
 
-def test_answers_that_break_the_protocol_are_refused() -> None:
+def test_malformed_responses_are_rejected() -> None:
     head = json.dumps({"outputs": []}).encode()
     with pytest.raises(PenstockError, match=r"^the answer has 1 bytes after its last output$"):
         decode(head + b"x", len(head))
@@ -124,7 +124,7 @@ def test_answers_that_break_the_protocol_are_refused() -> None:
         decode(head + b"\x09\x00\x00\x00a", len(head))
 
 
-def test_a_response_reads_its_json_and_error() -> None:
+def test_response_parses_its_json_and_error() -> None:
     response = Response(200, {"inference-header-content-length": "2"}, b"{}\x00\x01")
     assert response.json() == {}
     assert Response(400, {}, b'{"error": "no"}').error() == "no"

@@ -1,4 +1,4 @@
-"""The order of the sources of a setting, how text becomes a value, and each refusal's text."""
+"""Settings: precedence of sources, parsing of text, and error messages."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def load(arguments: dict[str, Any] | None = None, **sources: Any) -> ServerConfi
 
 
 @pytest.mark.trap("T70")
-def test_the_defaults() -> None:
+def test_defaults() -> None:
     assert dataclasses.asdict(load()) == {
         "http": "127.0.0.1:8000",
         "grpc": "127.0.0.1:8001",
@@ -89,9 +89,9 @@ def test_the_defaults() -> None:
     }
 
 
-def test_the_typed_options_are_the_fields() -> None:
+def test_typed_options_match_config_fields() -> None:
     options, settings = get_type_hints(ServerOptions), get_type_hints(ServerConfig)
-    # Lists are taken in any form, and kept in one.
+    # Lists are accepted in several forms and stored as tuples.
     lists = {"repository", "load_models", "http_extra", "allowed_hosts", "resources"}
     assert options.keys() == settings.keys()
     assert {name for name in options if options[name] != settings[name]} == lists
@@ -99,7 +99,7 @@ def test_the_typed_options_are_the_fields() -> None:
 
 
 @needs_toml
-def test_the_order_of_the_sources(tmp_path: Path) -> None:
+def test_sources_override_each_other_in_order(tmp_path: Path) -> None:
     names = ["server_name", "max_headers", "io_threads", "max_json_depth"]
     (tmp_path / "penstock.toml").write_text(
         '[server]\nserver_name = "file"\nmax_headers = 1\nio_threads = 1\nmax_json_depth = 1\n'
@@ -110,18 +110,18 @@ def test_the_order_of_the_sources(tmp_path: Path) -> None:
     assert [getattr(config, name) for name in names] == ["file", 2, 3, 4]
 
 
-def test_a_complete_configuration_stands_above_the_environment() -> None:
+def test_base_config_overrides_the_environment() -> None:
     base = ServerConfig(io_threads=1, max_headers=1)
     config = load({"max_headers": 2}, base=base, environ={"PENSTOCK_IO_THREADS": "9"})
     assert (config.io_threads, config.max_headers) == (1, 2)
 
 
-def test_the_process_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_IO_THREADS", "5")
     assert load_config().io_threads == 5
 
 
-def test_foreign_variables_of_the_same_prefix_are_left_alone() -> None:
+def test_foreign_variables_with_the_prefix_are_ignored() -> None:
     environ = {"PENSTOCK_PORT": "tcp://10.0.0.1:8000", "PENSTOCK_SERVICE_HOST": "10.0.0.1"}
     assert load(environ=environ) == ServerConfig()
 
@@ -150,10 +150,10 @@ def test_foreign_variables_of_the_same_prefix_are_left_alone() -> None:
         ("access_log", "json", "json"),
     ],
 )
-def test_text_becomes_a_value(name: str, text: str, value: Any) -> None:
+def test_text_is_parsed_to_a_typed_value(name: str, text: str, value: Any) -> None:
     for sources in ({"environ": {f"PENSTOCK_{name.upper()}": text}}, {"command_line": {name: text}}):
-        found = getattr(load(**sources), name)
-        assert (found, type(found)) == (value, type(value))
+        parsed = getattr(load(**sources), name)
+        assert (parsed, type(parsed)) == (value, type(value))
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_text_becomes_a_value(name: str, text: str, value: Any) -> None:
         ("server_name", "", "'' is not printable text"),
     ],
 )
-def test_wrong_text_is_refused_with_its_source(name: str, text: str, expected: str) -> None:
+def test_invalid_text_is_rejected_with_its_source(name: str, text: str, expected: str) -> None:
     variable = f"PENSTOCK_{name.upper()}"
     with pytest.raises(ConfigError, match=f"^{variable}: .*{re.escape(expected)}"):
         load(environ={variable: text})
@@ -206,21 +206,21 @@ def test_wrong_text_is_refused_with_its_source(name: str, text: str, expected: s
         ("server_name", "a\nb"),
     ],
 )
-def test_wrong_values_are_refused_by_name(name: str, value: Any) -> None:
+def test_invalid_values_are_rejected_by_name(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: {re.escape(repr(value))} is not "):
         ServerConfig(**{name: value})
 
 
-def test_durations_are_floats_whatever_was_given() -> None:
+def test_durations_are_converted_to_float() -> None:
     assert type(ServerConfig(idle_timeout=3).idle_timeout) is float
 
 
-def test_unknown_settings_are_refused_with_the_nearest() -> None:
+def test_unknown_setting_is_rejected_with_a_suggestion() -> None:
     with pytest.raises(ConfigError, match=r"^unknown setting 'io_thread', did you mean 'io_threads'\?$"):
         load({"io_thread": 1})
 
 
-def test_a_server_that_would_not_listen_is_refused() -> None:
+def test_server_without_listeners_is_rejected() -> None:
     def f(x: int) -> None: ...
 
     with pytest.raises(ConfigError, match=r"^http and grpc are both off: nothing would listen$"):
@@ -239,14 +239,14 @@ def test_a_server_that_would_not_listen_is_refused() -> None:
         ("[server]\nio_threads = true\n", "penstock.toml: io_threads: True is not an integer"),
     ],
 )
-def test_a_wrong_file_is_refused(tmp_path: Path, text: str, message: str) -> None:
+def test_invalid_config_file_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "penstock.toml").write_text(text)
     with pytest.raises(ConfigError, match=f"^{re.escape(message)}"):
         load()
 
 
 @needs_toml
-def test_a_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
+def test_named_config_file_must_exist(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("[server]\nhttp = 'off'\nidle_timeout = '2m'\nmax_body_bytes = '1MiB'\n")
     for sources in ({"file": "a.toml"}, {"environ": {"PENSTOCK_CONFIG": "a.toml"}}):
         config = load(**sources)
@@ -255,9 +255,7 @@ def test_a_file_can_be_named_and_must_then_exist(tmp_path: Path) -> None:
         load(file="b.toml")
 
 
-def test_without_a_toml_reader_a_file_is_an_error_and_not_ignored(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_config_file_without_a_toml_reader_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tomllib", None)
     assert load() == ServerConfig()
     (tmp_path / "penstock.toml").write_text("[server]\n")
@@ -265,7 +263,7 @@ def test_without_a_toml_reader_a_file_is_an_error_and_not_ignored(
         load()
 
 
-def test_lists_in_every_form(tmp_path: Path) -> None:
+def test_lists_are_accepted_in_several_forms(tmp_path: Path) -> None:
     assert load({"repository": "one"}).repository == ("one",)
     assert load({"repository": tmp_path}).repository == (str(tmp_path),)
     assert load({"repository": [tmp_path, "two"]}).repository == (str(tmp_path), "two")
@@ -278,12 +276,12 @@ def test_lists_in_every_form(tmp_path: Path) -> None:
 
 
 @needs_toml
-def test_lists_in_the_file(tmp_path: Path) -> None:
+def test_lists_are_read_from_the_config_file(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text('[server]\nrepository = ["a", "b"]\nversion_policy = "all"\n')
     assert load().repository == ("a", "b")
 
 
-def test_settings_of_the_repository_that_make_no_sense() -> None:
+def test_inconsistent_repository_settings_are_rejected() -> None:
     with pytest.raises(ConfigError, match="load_models: has no meaning unless model_control is explicit"):
         load({"load_models": "a"})
     with pytest.raises(ConfigError, match="load_files: has no meaning unless model_control is explicit"):

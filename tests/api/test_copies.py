@@ -1,4 +1,4 @@
-"""How often the bytes of a tensor are copied on their way: the table of the documentation, counted."""
+"""Counted copies of tensor bytes per step, as documented in docs/copies.md."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ X = np.arange(COUNT, dtype=np.float32)
 NONE = {"receive": 0, "gather": 0, "hand-in": 0, "hand-out": 0, "encode": 0}
 
 
-def serving(handler: Callable[..., Any], **options: Any) -> Model[..., Any]:
+def served_model(handler: Callable[..., Any], **options: Any) -> Model[..., Any]:
     settings: dict[str, Any] = {
         "inputs": [Tensor("x", np.float32, [-1])],
         "outputs": [Tensor("y", np.float32, [-1])],
@@ -29,10 +29,10 @@ def serving(handler: Callable[..., Any], **options: Any) -> Model[..., Any]:
     return model(handler, name="m", **settings)
 
 
-def copied(ask: Callable[[], Any]) -> dict[str, int]:
-    """The bytes that are copied at each step meanwhile."""
+def copied(call: Callable[[], Any]) -> dict[str, int]:
+    """Bytes copied at each step during `call`."""
     before = _core.copied_bytes()
-    ask()
+    call()
     return {step: total - before[step] for step, total in _core.copied_bytes().items()}
 
 
@@ -50,54 +50,61 @@ def over_grpc(server: Server, x: Any = X) -> None:
 TRANSPORTS = pytest.mark.parametrize("transport", [over_rest, over_grpc])
 
 
-def one(handler: Callable[..., Any], transport: Callable[..., None] = over_rest, **options: Any) -> dict[str, int]:
-    with Server(serving(handler, **options), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+def copies_of_request(
+    handler: Callable[..., Any], transport: Callable[..., None] = over_rest, **options: Any
+) -> dict[str, int]:
+    with Server(served_model(handler, **options), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         return copied(lambda: transport(server))
 
 
 @TRANSPORTS
-def test_a_large_fresh_output_costs_one_copy_in_all(transport: Callable[..., None]) -> None:
-    assert one(lambda x: x + 1, transport) == {**NONE, "receive": SIZE}
+def test_large_new_output_costs_one_copy_in_all(transport: Callable[..., None]) -> None:
+    assert copies_of_request(lambda x: x + 1, transport) == {**NONE, "receive": SIZE}
 
 
 @TRANSPORTS
 @pytest.mark.parametrize("container", [lambda y: (y,), lambda y: {"y": y}], ids=["tuple", "dict"])
-def test_a_fresh_container_costs_nothing(container: Callable[[Any], Any], transport: Callable[..., None]) -> None:
-    assert one(lambda x: container(x + 1), transport) == {**NONE, "receive": SIZE}
+def test_new_container_adds_no_copy(container: Callable[[Any], Any], transport: Callable[..., None]) -> None:
+    assert copies_of_request(lambda x: container(x + 1), transport) == {**NONE, "receive": SIZE}
 
 
 @TRANSPORTS
-def test_an_output_that_the_handler_keeps_is_copied_once(transport: Callable[..., None]) -> None:
-    kept = []
+def test_retained_output_is_copied_once(transport: Callable[..., None]) -> None:
+    retained = []
 
-    def keep(x: Any) -> Any:
-        kept.append(x + 1)
-        return kept[-1]
+    def retain(x: Any) -> Any:
+        retained.append(x + 1)
+        return retained[-1]
 
-    assert one(keep, transport) == {**NONE, "receive": SIZE, "hand-out": SIZE}
+    assert copies_of_request(retain, transport) == {**NONE, "receive": SIZE, "hand-out": SIZE}
 
 
 @pytest.mark.parametrize(
-    "give", [lambda x: x[:], lambda x: (x + 1)[:], lambda x: np.frombuffer((x + 1).tobytes(), np.float32)]
+    "make_output", [lambda x: x[:], lambda x: (x + 1)[:], lambda x: np.frombuffer((x + 1).tobytes(), np.float32)]
 )
-def test_an_output_over_somebody_elses_memory_is_copied_once(give: Callable[[Any], Any]) -> None:
-    assert one(give) == {**NONE, "receive": SIZE, "hand-out": SIZE}
+def test_output_over_foreign_memory_is_copied_once(make_output: Callable[[Any], Any]) -> None:
+    assert copies_of_request(make_output) == {**NONE, "receive": SIZE, "hand-out": SIZE}
 
 
 @TRANSPORTS
-def test_a_small_output_is_copied_and_joined_to_the_head_of_its_answer(transport: Callable[..., None]) -> None:
-    assert one(lambda x: x[:100] + 1, transport) == {**NONE, "receive": SIZE, "hand-out": 400, "encode": 400}
+def test_small_output_is_copied_and_joined_to_the_response_head(transport: Callable[..., None]) -> None:
+    assert copies_of_request(lambda x: x[:100] + 1, transport) == {
+        **NONE,
+        "receive": SIZE,
+        "hand-out": 400,
+        "encode": 400,
+    }
 
 
-def test_json_in_is_parsed_into_place_and_a_large_output_borrowed() -> None:
+def test_json_input_is_parsed_in_place() -> None:
     x = X[:20_000]
-    with Server(serving(lambda x: x + 1), http="127.0.0.1:0", grpc=None) as server:
+    with Server(served_model(lambda x: x + 1), http="127.0.0.1:0", grpc=None) as server:
         counted = copied(lambda: post(server.http_url, "/v2/models/m/infer", json_body({"x": x})))
     assert (counted["gather"], counted["hand-in"], counted["hand-out"]) == (0, 0, 0)
 
 
 @TRANSPORTS
-def test_a_batch_of_two_adds_one_copy_of_its_inputs(transport: Callable[..., None]) -> None:
+def test_batch_of_two_adds_one_copy_of_its_inputs(transport: Callable[..., None]) -> None:
     gate, sizes = Gate(), []
 
     def hold(x: Any) -> Any:
@@ -106,7 +113,7 @@ def test_a_batch_of_two_adds_one_copy_of_its_inputs(transport: Callable[..., Non
             gate.enter()
         return x + 1
 
-    served = serving(
+    served = served_model(
         hold,
         inputs=[Tensor("x", np.float32, [COUNT])],
         outputs=[Tensor("y", np.float32, [COUNT])],
@@ -116,21 +123,21 @@ def test_a_batch_of_two_adds_one_copy_of_its_inputs(transport: Callable[..., Non
         (first,) = at_once([lambda: over_rest(server, X[None])])
         gate.await_entered()
 
-        def two() -> None:
+        def send_two() -> None:
             both = at_once([lambda: transport(server, X[None])] * 2)
             until(lambda: metric_at(server.http_url, "penstock_queue_depth") == 2)
             gate.open()
             for future in [first, *both]:
                 future.result()
 
-        counted = copied(two)
+        counted = copied(send_two)
     assert sizes == [1, 2]
     assert counted == {**NONE, "receive": 2 * SIZE, "gather": 2 * SIZE}
 
 
-def test_a_request_that_fills_a_batch_alone_is_not_gathered() -> None:
+def test_full_single_request_batch_is_not_gathered() -> None:
     with Server(
-        serving(
+        served_model(
             lambda x: x + 1,
             inputs=[Tensor("x", np.float32, [COUNT // 4])],
             outputs=[Tensor("y", np.float32, [COUNT // 4])],
@@ -142,10 +149,10 @@ def test_a_request_that_fills_a_batch_alone_is_not_gathered() -> None:
         assert copied(lambda: over_rest(server, X.reshape(4, -1))) == {**NONE, "receive": SIZE}
 
 
-def test_widened_brain_floats_are_copied_on_both_sides() -> None:
+def test_widened_bfloat16_is_copied_on_both_sides() -> None:
     narrow = (X % 1000).astype(np.float16)
 
-    def ask(server: Server) -> None:
+    def send_bf16(server: Server) -> None:
         request = service_pb2.ModelInferRequest(model_name="m", raw_input_contents=[narrow.tobytes()])
         request.inputs.add(name="x", datatype="BF16", shape=narrow.shape)
         with grpc.insecure_channel(server.grpc_url, options=[("grpc.max_receive_message_length", -1)]) as channel:
@@ -154,17 +161,17 @@ def test_widened_brain_floats_are_copied_on_both_sides() -> None:
     half = SIZE // 2
     options = {"inputs": [Tensor("x", "BF16", [-1])], "outputs": [Tensor("y", "BF16", [-1])]}
     expected = {**NONE, "receive": half, "hand-in": half, "hand-out": half}
-    assert one(lambda x: x * 2, ask, **options) == expected
+    assert copies_of_request(lambda x: x * 2, send_bf16, **options) == expected
     ml_dtypes = pytest.importorskip("ml_dtypes")
     options = {
         "inputs": [Tensor("x", ml_dtypes.bfloat16, [-1])],
         "outputs": [Tensor("y", ml_dtypes.bfloat16, [-1])],
     }
-    assert one(np.copy, ask, **options) == {**NONE, "receive": half}
+    assert copies_of_request(np.copy, send_bf16, **options) == {**NONE, "receive": half}
 
 
-def test_the_parts_of_a_split_request_are_copied_in_once_and_joined_once() -> None:
-    served = serving(
+def test_split_request_parts_are_copied_and_gathered_once() -> None:
+    served = served_model(
         lambda x: x + 1,
         inputs=[Tensor("x", np.float32, [COUNT // 8])],
         outputs=[Tensor("y", np.float32, [COUNT // 8])],

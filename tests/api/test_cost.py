@@ -1,4 +1,4 @@
-"""Batches that are bounded by what their rows cost."""
+"""Batches bounded by the cost of their rows."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ TOKENS = Dim("x")
 FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
 
 
-def test_a_batch_costs_at_most_max_cost() -> None:
+def test_batch_cost_never_exceeds_max_cost() -> None:
     held = Held(Batching(max_size=64, cost=TOKENS, max_cost=10))
     held.run([1, 1, 1, 1, 2, 1], widths=[3] * 6)
-    # Rows of 3: three of them go together; and the two of one request are not parted.
+    # Rows cost 3: three share a batch, and a request of two rows is not split.
     assert held.calls == [[0], [1, 2, 3], [4, 5, 5], [6]]
 
 
-def test_the_number_of_rows_still_bounds_it() -> None:
+def test_max_size_still_limits_a_batch_with_a_cost() -> None:
     held = Held(Batching(max_size=2, cost=TOKENS, max_cost=100))
     held.run([1, 1, 1])
     assert held.sizes == [1, 2, 1]
 
 
-def test_a_cost_grows_as_it_is_written() -> None:
+def test_quadratic_cost_limits_a_batch() -> None:
     held = Held(Batching(cost=TOKENS**2 + 4 * TOKENS + 1, max_cost=66))
     # A row of 4 costs 16 + 16 + 1.
     held.run([1, 1, 1], widths=[4] * 3)
     assert held.sizes == [1, 2, 1]
 
 
-def test_a_request_that_costs_too_much_is_refused_with_the_numbers() -> None:
+def test_too_costly_request_is_rejected_with_the_numbers() -> None:
     served = model(lambda x: x, name="m", batching=Batching(cost=TOKENS, max_cost=10), **FLOATS)
     with Server(served, http="127.0.0.1:0", grpc=None) as server:
         for shape, text in [
@@ -51,7 +51,7 @@ def test_a_request_that_costs_too_much_is_refused_with_the_numbers() -> None:
         assert infer(server.http_url, "m", {"x": np.ones((2, 5), np.float32)}).status == 200
 
 
-def test_it_is_parted_where_that_is_asked_for() -> None:
+def test_too_costly_request_is_split_if_configured() -> None:
     rows = list[int]()
 
     def handle(x: Any) -> Any:
@@ -67,7 +67,7 @@ def test_it_is_parted_where_that_is_asked_for() -> None:
             client.infer("m", {"x": np.ones((1, 11), np.float32)})
 
 
-def test_reasons_settings_and_what_is_learned() -> None:
+def test_cost_appears_in_reasons_settings_and_estimates() -> None:
     gate = Gate()
 
     def handle(x: Any) -> Any:
@@ -78,42 +78,44 @@ def test_reasons_settings_and_what_is_learned() -> None:
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="read") as server:
         url = server.http_url
         gate.open()
-        # Nothing but the cost ends the delay of an hour; the second one fills the batch.
+        # Only the cost limit ends the delay of an hour: the second request reaches it.
         futures = at_once([lambda: infer(url, "m", {"x": np.ones((1, 2), np.float32)})])
         until(lambda: metric_at(url, "penstock_queue_depth") == 1)
         futures += at_once([lambda: infer(url, "m", {"x": np.ones((1, 2), np.float32)})])
         assert [future.result().status for future in futures] == [200, 200]
         assert metric_at(url, "penstock_batches_total", reason="cost") == 1
-        (shown,) = get(url, "/debug/batching").json()["models"]
+        (report,) = get(url, "/debug/batching").json()["models"]
         config = get(url, "/v2/models/m/config").json()
-    assert shown["max_cost"] == 4
-    assert [(one["reason"], one["rows"], one["cost"]) for one in shown["decisions"]] == [("cost", 2, 4)]
-    assert shown["learned"]["row_seconds"] is None
-    assert shown["learned"]["cost_seconds"] >= 0
+    assert report["max_cost"] == 4
+    assert [(decision["reason"], decision["rows"], decision["cost"]) for decision in report["decisions"]] == [
+        ("cost", 2, 4)
+    ]
+    assert report["learned"]["row_seconds"] is None
+    assert report["learned"]["cost_seconds"] >= 0
     assert config["parameters"]["max_cost"] == {"string_value": "4"}
 
 
-async def _double(x: Any) -> Any:
+async def double_async(x: Any) -> Any:
     return x * 2
 
 
-def doubled(x: Any) -> Any:
+def double(x: Any) -> Any:
     return x * 2
 
 
-@pytest.mark.parametrize("target", [doubled, _double], ids=["process", "async"])
-def test_it_holds_for_processes_and_async_handlers(target: Any) -> None:
-    instances = Processes(1) if target is doubled else 1
+@pytest.mark.parametrize("target", [double, double_async], ids=["process", "async"])
+def test_max_cost_applies_to_processes_and_async_handlers(target: Any) -> None:
+    instances = Processes(1) if target is double else 1
     options = {"batching": Batching(cost=TOKENS, max_cost=6), "instances": instances, **FLOATS}
     with Client(model(target, name="m", **options)) as client:
-        ask = lambda value: client.infer("m", {"x": np.full((1, 3), value, np.float32)})["y"].tolist()  # noqa: E731
-        futures = at_once([lambda value=value: ask(value) for value in range(9)])
+        infer_row = lambda value: client.infer("m", {"x": np.full((1, 3), value, np.float32)})["y"].tolist()  # noqa: E731
+        futures = at_once([lambda value=value: infer_row(value) for value in range(9)])
         assert [future.result() for future in futures] == [[[value * 2] * 3] for value in range(9)]
         with pytest.raises(InvalidInput, match="costs 9"):
             client.infer("m", {"x": np.ones((3, 3), np.float32)})
 
 
-def test_what_a_cost_is_made_of() -> None:
+def test_cost_formulas_combine_compare_and_pickle() -> None:
     width = Dim("image", 1)
     assert Dim("image") * width == width * Dim("image")
     assert (TOKENS + 2) * 3 == 3 * TOKENS + 6
@@ -140,12 +142,12 @@ def test_what_a_cost_is_made_of() -> None:
         (lambda: Batching(max_cost=3), "cost must be made of Dim"),
     ],
 )
-def test_mistakes_are_named(make: Any, text: str) -> None:
+def test_invalid_costs_are_rejected(make: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text.replace("(", r"\(").replace("*", r"\*")):
         make()
 
 
-def test_a_cost_is_made_of_sizes_that_the_inputs_have() -> None:
+def test_cost_must_refer_to_declared_input_axes() -> None:
     for cost, text in [
         (Dim("z"), r"model 'm': cost has Dim\('z'\), which is none of the inputs \(x\)"),
         (Dim("x", 1), r"cost has Dim\('x', 1\), and input 'x' has 1 axes without the batch's"),
@@ -154,7 +156,7 @@ def test_a_cost_is_made_of_sizes_that_the_inputs_have() -> None:
             model(lambda x: x, name="m", batching=Batching(cost=cost, max_cost=1), **FLOATS)
 
 
-def test_a_cost_without_sizes_bounds_like_rows() -> None:
+def test_constant_cost_limits_rows() -> None:
     held = Held(Batching(cost=Cost({(): 2}), max_cost=5))
     held.run([1, 1, 1])
     assert held.sizes == [1, 2, 1]

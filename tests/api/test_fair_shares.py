@@ -1,4 +1,4 @@
-"""Clients that take turns: who asks for much waits behind itself only."""
+"""Fair queueing: clients take turns within a level of priority."""
 
 from __future__ import annotations
 
@@ -19,35 +19,37 @@ from waiting import Gate, at_once, until
 FLOATS = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
 
 
-class Line:
-    """A server whose first request is held, so that all others wait; and in which order they are computed."""
+class HeldQueue:
+    """A server whose first request is held so that others queue, with the order of their execution."""
 
     def __init__(self, server: Server, gate: Gate, order: list[float]) -> None:
         self.server, self.gate, self.order = server, gate, order
-        self.asked: list[Any] = []
-        self.waiting = 0
-        self.asked += at_once([lambda: self.ask(0.0, {})])
+        self.futures: list[Any] = []
+        self.queued = 0
+        self.futures += at_once([lambda: self.send(0.0, {})])
         gate.await_entered()
 
-    def ask(self, value: float, headers: dict[str, str], **members: Any) -> Answer:
+    def send(self, value: float, headers: dict[str, str], **members: Any) -> Answer:
         body = json_body({"x": np.array([[value]], np.float32)}, **members)
         return post(self.server.http_url, "/v2/models/m/infer", body, headers)
 
-    def put(self, value: float, client: str | None = None, **members: Any) -> None:
-        """Lets a request wait behind all that came before."""
+    def enqueue(self, value: float, client: str | None = None, **members: Any) -> None:
+        """Sends a request and waits until it is queued."""
         headers = {} if client is None else {"x-tenant": client}
-        self.asked += at_once([lambda: self.ask(value, headers, **members)])
-        self.waiting += 1
-        until(lambda: metric_at(self.server.http_url, "penstock_queue_depth") == self.waiting, "it to wait")
+        self.futures += at_once([lambda: self.send(value, headers, **members)])
+        self.queued += 1
+        until(
+            lambda: metric_at(self.server.http_url, "penstock_queue_depth") == self.queued, "the request to be queued"
+        )
 
-    def computed(self) -> list[float]:
+    def execution_order(self) -> list[float]:
         self.gate.open()
-        assert {future.result().status for future in self.asked} == {200}
+        assert {future.result().status for future in self.futures} == {200}
         return self.order[1:]
 
 
 @contextmanager
-def line(queueing: Queueing, **options: Any) -> Iterator[Line]:
+def held_queue(queueing: Queueing, **options: Any) -> Iterator[HeldQueue]:
     gate, order = Gate(), list[float]()
 
     def held(x: Any) -> Any:
@@ -58,51 +60,51 @@ def line(queueing: Queueing, **options: Any) -> Iterator[Line]:
 
     options = {"batching": Batching(max_size=1), **FLOATS, **options}
     with Server(model(name="m", queueing=queueing, **options)(held), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
-        yield Line(server, gate, order)
+        yield HeldQueue(server, gate, order)
         gate.open()
 
 
-def test_one_who_asks_for_much_waits_behind_itself_only() -> None:
-    with line(Queueing(fair_by="header:X-Tenant")) as one:
+def test_busy_client_does_not_delay_others() -> None:
+    with held_queue(Queueing(fair_by="header:X-Tenant")) as queue:
         for value in range(1, 7):
-            one.put(value, "a")
-        one.put(10, "b")
-        one.put(20, "c")
-        one.put(11, "b")
-        assert one.computed() == [1, 10, 20, 2, 11, 3, 4, 5, 6]
+            queue.enqueue(value, "a")
+        queue.enqueue(10, "b")
+        queue.enqueue(20, "c")
+        queue.enqueue(11, "b")
+        assert queue.execution_order() == [1, 10, 20, 2, 11, 3, 4, 5, 6]
 
 
-def test_without_it_the_order_is_that_of_arrival() -> None:
-    with line(Queueing()) as one:
+def test_without_fair_by_the_order_is_fifo() -> None:
+    with held_queue(Queueing()) as queue:
         for value, client in enumerate(["a", "a", "a", "b"], 1):
-            one.put(value, client)
-        assert one.computed() == [1, 2, 3, 4]
+            queue.enqueue(value, client)
+        assert queue.execution_order() == [1, 2, 3, 4]
 
 
-def test_who_names_no_client_is_one_of_them() -> None:
-    with line(Queueing(fair_by="header:x-tenant")) as one:
+def test_requests_without_the_header_share_one_turn() -> None:
+    with held_queue(Queueing(fair_by="header:x-tenant")) as queue:
         for value in (1, 2, 3):
-            one.put(value)
-        one.put(10, "b")
-        assert one.computed() == [1, 10, 2, 3]
+            queue.enqueue(value)
+        queue.enqueue(10, "b")
+        assert queue.execution_order() == [1, 10, 2, 3]
 
 
-def test_turns_are_taken_within_a_level_of_priority() -> None:
-    with line(Queueing(2, fair_by="header:x-tenant")) as one:
+def test_clients_take_turns_within_a_priority_level() -> None:
+    with held_queue(Queueing(2, fair_by="header:x-tenant")) as queue:
         for value in (1, 2):
-            one.put(value, "a")
-        one.put(10, "b")
+            queue.enqueue(value, "a")
+        queue.enqueue(10, "b")
         for value in (3, 4):
-            one.put(value, "a", parameters={"priority": 1})
-        one.put(11, "b", parameters={"priority": 1})
-        assert one.computed() == [3, 11, 4, 1, 10, 2]
+            queue.enqueue(value, "a", parameters={"priority": 1})
+        queue.enqueue(11, "b", parameters={"priority": 1})
+        assert queue.execution_order() == [3, 11, 4, 1, 10, 2]
 
 
 def test_one_client_cannot_fill_the_queue() -> None:
-    with line(Queueing(fair_by="header:x-tenant", max_rows_per_client=2)) as one:
-        one.put(1, "a")
-        one.put(2, "a")
-        refused = one.ask(3, {"x-tenant": "a"})
+    with held_queue(Queueing(fair_by="header:x-tenant", max_rows_per_client=2)) as queue:
+        queue.enqueue(1, "a")
+        queue.enqueue(2, "a")
+        refused = queue.send(3, {"x-tenant": "a"})
         assert refused.status == 429
         assert int(refused.headers["retry-after"]) >= 1
         assert refused.error() == (
@@ -110,15 +112,15 @@ def test_one_client_cannot_fill_the_queue() -> None:
         )
         tensor = tgrpc.InferInput("x", [1, 1], "FP32")
         tensor.set_data_from_numpy(np.array([[4]], np.float32))
-        refusal = pytest.raises(InferenceServerException, match="rows of one client waiting")
-        with tgrpc.InferenceServerClient(one.server.grpc_url) as client, refusal:
+        expect_rejection = pytest.raises(InferenceServerException, match="rows of one client waiting")
+        with tgrpc.InferenceServerClient(queue.server.grpc_url) as client, expect_rejection:
             client.infer("m", [tensor], headers={"x-tenant": "a"})
-        one.put(10, "b")
-        assert one.computed() == [1, 10, 2]
-        assert one.ask(5, {"x-tenant": "a"}).status == 200
+        queue.enqueue(10, "b")
+        assert queue.execution_order() == [1, 10, 2]
+        assert queue.send(5, {"x-tenant": "a"}).status == 200
 
 
-def test_the_key_of_the_server_tells_clients_apart() -> None:
+def test_api_key_is_an_alias_of_the_authorization_header() -> None:
     assert Queueing(fair_by="api-key").fair_by == "authorization"
 
 
@@ -138,12 +140,12 @@ def test_the_key_of_the_server_tells_clients_apart() -> None:
         ),
     ],
 )
-def test_settings_that_cannot_be_are_refused(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_fairness_settings_are_rejected(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Queueing(**arguments)
 
 
-def test_sequences_keep_their_order() -> None:
+def test_fair_by_is_rejected_with_sequences() -> None:
     def stateful(x: Any, ctx: Context) -> Any:
         return x
 

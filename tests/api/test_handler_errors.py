@@ -1,4 +1,4 @@
-"""What a caller is told of an exception that a handler raises, over REST and over gRPC."""
+"""Statuses and messages of handler exceptions, over REST and gRPC."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RAISED: list[BaseException] = []
 
 
 @model
-def fails(x: int) -> int:
+def failing(x: int) -> int:
     if RAISED:
         raise RAISED[0]
     return x
@@ -28,7 +28,7 @@ def fails(x: int) -> int:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Server]:
-    with Server(fails, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+    with Server(failing, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield server
 
 
@@ -38,21 +38,21 @@ def _raised() -> Iterator[None]:
     RAISED.clear()
 
 
-def rest(server: Server, error: BaseException) -> Any:
+def over_rest(server: Server, error: BaseException) -> Any:
     RAISED[:] = [error]
-    return infer(server.http_url, "fails", {"x": np.array(1)})
+    return infer(server.http_url, "failing", {"x": np.array(1)})
 
 
 def over_grpc(server: Server, error: BaseException) -> Any:
     RAISED[:] = [error]
-    request = service_pb2.ModelInferRequest(model_name="fails", raw_input_contents=[np.int64(1).tobytes()])
+    request = service_pb2.ModelInferRequest(model_name="failing", raw_input_contents=[np.int64(1).tobytes()])
     request.inputs.add(name="x", datatype="INT64", shape=[])
-    with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as refused:
+    with grpc.insecure_channel(server.grpc_url) as channel, pytest.raises(grpc.RpcError) as rpc_error:
         service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer(request)
-    return refused.value
+    return rpc_error.value
 
 
-ANSWERS = [
+STATUSES = [
     (penstock.InvalidInput, 400, "INVALID_ARGUMENT"),
     (penstock.Forbidden, 403, "PERMISSION_DENIED"),
     (penstock.NotFound, 404, "NOT_FOUND"),
@@ -70,26 +70,26 @@ ANSWERS = [
 
 
 @pytest.mark.usefixtures("_raised")
-@pytest.mark.parametrize(("error", "status", "code"), ANSWERS)
-def test_penstocks_own_errors_are_the_answer(
+@pytest.mark.parametrize(("error", "status", "code"), STATUSES)
+def test_penstock_errors_set_status_and_message(
     error: type[penstock.PenstockError], status: int, code: str, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     text = 'the "image" is 100 % black\nand ünusable'
-    answer = rest(server, error(text))
-    assert (answer.status, answer.error()) == (status, text)
-    refused = over_grpc(server, error(text))
-    assert (refused.code(), refused.details()) == (grpc.StatusCode[code], text)
-    # It was meant: nothing to look at in the log.
+    response = over_rest(server, error(text))
+    assert (response.status, response.error()) == (status, text)
+    rpc_error = over_grpc(server, error(text))
+    assert (rpc_error.code(), rpc_error.details()) == (grpc.StatusCode[code], text)
+    # The error was raised on purpose, so the log stays empty.
     assert caplog.records == []
 
 
 @pytest.mark.usefixtures("_raised")
-def test_a_child_of_one_answers_like_its_parent(server: Server) -> None:
+def test_error_subclass_uses_its_parents_status(server: Server) -> None:
     class TooDark(penstock.InvalidInput):
         pass
 
-    answer = rest(server, TooDark("too dark"))
-    assert (answer.status, answer.error()) == (400, "too dark")
+    response = over_rest(server, TooDark("too dark"))
+    assert (response.status, response.error()) == (400, "too dark")
 
 
 @pytest.mark.fault("raises", "KeyboardInterrupt", "SystemExit")
@@ -109,45 +109,45 @@ def test_a_child_of_one_answers_like_its_parent(server: Server) -> None:
     ],
     ids=lambda error: type(error).__name__,
 )
-def test_any_other_is_500_and_its_traceback_is_in_the_log_only(
+def test_other_exceptions_are_500_and_only_logged_in_detail(
     error: BaseException, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = type(error).__name__
-    answer = rest(server, error)
-    assert (answer.status, answer.error()) == (500, f"model 'fails' failed: {name}")
-    everything = json.dumps([answer.headers, answer.body.decode()])
-    assert not [word for word in ("secret", "Traceback", ".py", "/home", "0x", "line ") if word in everything]
-    (record,) = [one for one in caplog.records if one.name == "penstock.fails"]
+    response = over_rest(server, error)
+    assert (response.status, response.error()) == (500, f"model 'failing' failed: {name}")
+    whole_response = json.dumps([response.headers, response.body.decode()])
+    assert not [word for word in ("secret", "Traceback", ".py", "/home", "0x", "line ") if word in whole_response]
+    (record,) = [one for one in caplog.records if one.name == "penstock.failing"]
     assert record.levelno == logging.ERROR
     assert "Traceback (most recent call last)" in caplog.text
     assert "test_handler_errors.py" in caplog.text
-    refused = over_grpc(server, error)
-    assert (refused.code(), refused.details()) == (grpc.StatusCode.INTERNAL, f"model 'fails' failed: {name}")
-    # One request's end is not the server's.
+    rpc_error = over_grpc(server, error)
+    assert (rpc_error.code(), rpc_error.details()) == (grpc.StatusCode.INTERNAL, f"model 'failing' failed: {name}")
+    # The server continues after the failed request.
     RAISED.clear()
-    assert infer(server.http_url, "fails", {"x": np.array(5)}).array("output").tolist() == 5
+    assert infer(server.http_url, "failing", {"x": np.array(5)}).array("output").tolist() == 5
 
 
 @pytest.mark.usefixtures("_raised")
-def test_an_exception_that_cannot_be_shown_is_still_answered(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_unprintable_exception_still_gets_a_response(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     class Hostile(Exception):
         def __str__(self) -> str:
             raise RuntimeError("no text either")
 
         __repr__ = __str__
 
-    answer = rest(server, Hostile())
-    assert (answer.status, answer.error()) == (500, "model 'fails' failed: Hostile")
+    response = over_rest(server, Hostile())
+    assert (response.status, response.error()) == (500, "model 'failing' failed: Hostile")
     assert "Hostile" in caplog.text
 
 
 @pytest.mark.fault("endless recursion")
-def test_a_recursion_without_end_is_one_requests_failure() -> None:
+def test_endless_recursion_fails_only_its_request() -> None:
     @model
     def recurses(x: int) -> int:
         return recurses(x) + 1
 
-    with Server(recurses, fails, http="127.0.0.1:0", grpc=None) as server:
-        answer = infer(server.http_url, "recurses", {"x": np.array(1)})
-        assert (answer.status, answer.error()) == (500, "model 'recurses' failed: RecursionError")
-        assert infer(server.http_url, "fails", {"x": np.array(1)}).status == 200
+    with Server(recurses, failing, http="127.0.0.1:0", grpc=None) as server:
+        response = infer(server.http_url, "recurses", {"x": np.array(1)})
+        assert (response.status, response.error()) == (500, "model 'recurses' failed: RecursionError")
+        assert infer(server.http_url, "failing", {"x": np.array(1)}).status == 200

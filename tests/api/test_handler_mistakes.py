@@ -1,4 +1,4 @@
-"""A handler that breaks its own signature: 500, and a message that names what it returned and what it declared."""
+"""Handlers that break their signature: 500, with the returned and the declared value in the message."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ X = np.ones((3, 2), np.float32)
 
 
 def returning(make: Callable[[Any], Any], **options: Any) -> Model[..., Any]:
-    """A model that declares y, FP32 [-1, 2], and returns what `make` makes of its input."""
+    """A model that declares y, FP32 [-1, 2], and returns `make(x)`."""
     settings: dict[str, Any] = {
         "inputs": [Tensor("x", np.float32, [2])],
         "outputs": [Tensor("y", np.float32, [2])],
         "batching": Batching(max_size=8),
         **options,
     }
-    # A handler's parameters are looked at, and `make` may have any.
+    # The handler's parameters are inspected, and those of `make` vary.
     return model(lambda x: make(x), name="m", **settings)  # noqa: PLW0108
 
 
-def answer(served: Model[..., Any], x: Any = X) -> dict[str, Any]:
+def infer(served: Model[..., Any], x: Any = X) -> dict[str, Any]:
     with Client(served) as client:
         return client.infer("m", {"x": x})
 
 
-def mistake(served: Model[..., Any]) -> str:
-    """The message of a 500; after it, the model must still be served."""
+def error_message(served: Model[..., Any]) -> str:
+    """The message of a 500; the model must still be ready afterwards."""
     with Client(served) as client:
-        told = []
+        messages = []
         for _ in range(2):
             with pytest.raises(HandlerError) as raised:
                 client.infer("m", {"x": X})
             assert client.last_response is not None
             assert client.last_response.status == 500
-            told.append(str(raised.value))
+            messages.append(str(raised.value))
         assert client.get("/v2/models/m/ready").status == 200
-    assert told[0] == told[1]
-    return told[0]
+    assert messages[0] == messages[1]
+    return messages[0]
 
 
 WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
@@ -83,16 +83,16 @@ WRONG: dict[str, tuple[Callable[[Any], Any], str]] = {
 
 @pytest.mark.fault("wrong shape", "wrong datatype")
 @pytest.mark.parametrize(("make", "message"), WRONG.values(), ids=WRONG)
-def test_one_output(make: Callable[[Any], Any], message: str) -> None:
-    assert mistake(returning(make)) == message
+def test_invalid_single_output_is_a_handler_error(make: Callable[[Any], Any], message: str) -> None:
+    assert error_message(returning(make)) == message
 
 
-def test_none_is_never_a_number() -> None:
-    # To numpy, None as a float is NaN: a forgotten `return` would be an answer.
+def test_none_is_not_accepted_as_a_number() -> None:
+    # numpy converts None to NaN: a missing `return` would look like a result.
     served = model(
         lambda x: None, name="m", inputs=[Tensor("x", np.float32, [3, 2])], outputs=[Tensor("y", np.float32)]
     )
-    assert mistake(served) == "model 'm' returned a NoneType for output 'y', declared FP32 (float32)"
+    assert error_message(served) == "model 'm' returned a NoneType for output 'y', declared FP32 (float32)"
 
 
 TWO = {"outputs": [Tensor("y", np.float32, [2]), Tensor("z", np.int64, [])]}
@@ -112,12 +112,12 @@ TWO = {"outputs": [Tensor("y", np.float32, [2]), Tensor("z", np.int64, [])]}
         (lambda x: (x, np.arange(2)), "model 'm' returned output 'z' with 2 rows for a batch of 3"),
     ],
 )
-def test_two_outputs(make: Callable[[Any], Any], message: str) -> None:
-    assert mistake(returning(make, **TWO)) == message
+def test_invalid_outputs_of_two_are_a_handler_error(make: Callable[[Any], Any], message: str) -> None:
+    assert error_message(returning(make, **TWO)) == message
 
 
 @pytest.mark.parametrize(
-    ("made", "message"),
+    ("make", "message"),
     [
         (lambda x: x, "model 'm' returned an element of type a float for output 'y', declared BYTES (bytes or str)"),
         (
@@ -129,14 +129,14 @@ def test_two_outputs(make: Callable[[Any], Any], message: str) -> None:
         (lambda x: ["a", "b", "\ud800"], "model 'm' returned an element of type a str for output 'y', declared BYTES"),
     ],
 )
-def test_bytes_output(made: Callable[[Any], Any], message: str) -> None:
-    assert mistake(returning(made, outputs=[Tensor("y", bytes, [])])).startswith(message)
+def test_invalid_bytes_output_is_a_handler_error(make: Callable[[Any], Any], message: str) -> None:
+    assert error_message(returning(make, outputs=[Tensor("y", bytes, [])])).startswith(message)
 
 
-def test_without_outputs_only_none_is_right() -> None:
+def test_model_without_outputs_must_return_none() -> None:
     served = returning(lambda x: None, outputs=[])
-    assert answer(served) == {}
-    assert "declared 0 outputs" in mistake(returning(lambda x: x, outputs=[]))
+    assert infer(served) == {}
+    assert "declared 0 outputs" in error_message(returning(lambda x: x, outputs=[]))
 
 
 def _read_only(x: Any) -> Any:
@@ -153,7 +153,7 @@ def _unaligned(x: Any) -> Any:
 
 
 RIGHT: dict[str, Callable[[Any], Any]] = {
-    "as-it-is": lambda x: x,
+    "unchanged": lambda x: x,
     "tuple": lambda x: (x,),
     "dict": lambda x: {"y": x},
     "list": lambda x: x.tolist(),
@@ -170,25 +170,25 @@ RIGHT: dict[str, Callable[[Any], Any]] = {
 
 @pytest.mark.parametrize("make", RIGHT.values(), ids=RIGHT)
 @pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
-def test_every_layout_of_the_right_values_is_served(make: Callable[[Any], Any]) -> None:
-    assert answer(returning(make))["y"].tolist() == X.tolist()
+def test_valid_values_are_served_in_every_layout(make: Callable[[Any], Any]) -> None:
+    assert infer(returning(make))["y"].tolist() == X.tolist()
 
 
 @pytest.mark.fault("not contiguous")
-def test_a_layout_is_served_in_its_logical_order() -> None:
+def test_arrays_are_sent_in_logical_order() -> None:
     x = np.arange(6, dtype=np.float32).reshape(3, 2)
-    assert answer(returning(np.asfortranarray), x)["y"].tolist() == x.tolist()
-    assert answer(returning(lambda x: x[::-1]), x)["y"].tolist() == x[::-1].tolist()
-    assert answer(returning(lambda x: x[:, ::-1]), x)["y"].tolist() == x[:, ::-1].tolist()
+    assert infer(returning(np.asfortranarray), x)["y"].tolist() == x.tolist()
+    assert infer(returning(lambda x: x[::-1]), x)["y"].tolist() == x[::-1].tolist()
+    assert infer(returning(lambda x: x[:, ::-1]), x)["y"].tolist() == x[:, ::-1].tolist()
 
 
-def test_a_big_endian_array_is_refused_and_never_sent_as_it_is() -> None:
-    told = mistake(returning(lambda x: x.astype(">f4")))
-    assert told == "model 'm' returned an array of >f4 for output 'y', declared FP32 (float32)"
+def test_big_endian_array_is_rejected() -> None:
+    message = error_message(returning(lambda x: x.astype(">f4")))
+    assert message == "model 'm' returned an array of >f4 for output 'y', declared FP32 (float32)"
 
 
 @pytest.mark.fault("wrong count")
-def test_one_batchs_mistake_is_told_to_each_of_its_callers_and_to_nobody_else() -> None:
+def test_handler_error_affects_only_its_own_batch() -> None:
     served = returning(lambda x: x if x[0, 0] > 0 else x[:0])
     with Client(served) as client:
         with pytest.raises(HandlerError, match="0 rows for a batch of 3"):

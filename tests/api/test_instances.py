@@ -1,4 +1,4 @@
-"""Instances of a model: built, called and closed each on a thread of its own."""
+"""Instances of a model: each is constructed, called and closed on one thread."""
 
 from __future__ import annotations
 
@@ -18,62 +18,62 @@ from waiting import Gate, at_once
 FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
 X = np.ones(2, np.float32)
 
-LIFE: list[tuple[str, int, str]] = []
-"""What happened, to which instance, on which thread."""
+EVENTS: list[tuple[str, int, str]] = []
+"""Events, with the instance and thread of each."""
 
 
 @pytest.fixture(autouse=True)
-def _forget() -> Iterator[None]:
+def _clear_events() -> Iterator[None]:
     yield
-    LIFE.clear()
+    EVENTS.clear()
 
 
-class Living:
-    """A handler that tells what happens to it."""
+class Recorded:
+    """A handler that records its construction, calls and close."""
 
     def __init__(self) -> None:
-        self.tell("built")
+        self.record("built")
 
-    def tell(self, what: str) -> None:
-        LIFE.append((what, id(self), threading.current_thread().name + str(threading.get_native_id())))
+    def record(self, event: str) -> None:
+        EVENTS.append((event, id(self), threading.current_thread().name + str(threading.get_native_id())))
 
     def __call__(self, x: Any) -> Any:
-        self.tell("called")
+        self.record("called")
         return x
 
     def close(self) -> None:
-        self.tell("closed")
+        self.record("closed")
 
 
-def of(what: str) -> list[tuple[int, str]]:
-    return [(instance, thread) for happened, instance, thread in LIFE if happened == what]
+def recorded(event: str) -> list[tuple[int, str]]:
+    return [(instance, thread) for name, instance, thread in EVENTS if name == event]
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_class_is_built_and_closed_once_per_instance_on_the_instances_thread(count: int) -> None:
-    with Client(model(name="m", instances=Threads(count), **FLOATS)(Living)) as client:
-        assert len(of("built")) == count
+def test_class_is_constructed_and_closed_once_per_instance_thread(count: int) -> None:
+    with Client(model(name="m", instances=Threads(count), **FLOATS)(Recorded)) as client:
+        assert len(recorded("built")) == count
         for _ in range(10):
             client.infer("m", {"x": X})
-        assert of("closed") == []
-    assert sorted(of("closed")) == sorted(of("built"))
-    assert set(of("called")) <= set(of("built"))
-    assert len(of("called")) == 10
-    assert len({thread for _, thread in of("built")}) == count
-    own = threading.current_thread().name + str(threading.get_native_id())
-    assert own not in {thread for _, thread in of("built")}
+        assert recorded("closed") == []
+    assert sorted(recorded("closed")) == sorted(recorded("built"))
+    assert set(recorded("called")) <= set(recorded("built"))
+    assert len(recorded("called")) == 10
+    assert len({thread for _, thread in recorded("built")}) == count
+    own_thread = threading.current_thread().name + str(threading.get_native_id())
+    assert own_thread not in {thread for _, thread in recorded("built")}
 
 
-def test_a_server_closes_its_handlers_after_the_last_request() -> None:
-    with Server(model(name="m", instances=2, **FLOATS)(Living), http="127.0.0.1:0", grpc=None) as server:
+def test_handlers_are_closed_after_the_last_request() -> None:
+    with Server(model(name="m", instances=2, **FLOATS)(Recorded), http="127.0.0.1:0", grpc=None) as server:
         for _ in range(5):
             infer(server.http_url, "m", {"x": X})
-    assert [what for what, *_ in LIFE[:2]] == ["built", "built"]
-    assert [what for what, *_ in LIFE[-2:]] == ["closed", "closed"]
-    assert len(of("called")) == 5
+    assert [event for event, *_ in EVENTS[:2]] == ["built", "built"]
+    assert [event for event, *_ in EVENTS[-2:]] == ["closed", "closed"]
+    assert len(recorded("called")) == 5
 
 
-def test_threads_3_run_three_at_once_and_no_more() -> None:
+def test_three_threads_run_at_most_three_calls() -> None:
     gate = Gate()
 
     @model(instances=Threads(3), **FLOATS)
@@ -84,7 +84,7 @@ def test_threads_3_run_three_at_once_and_no_more() -> None:
     with Client(m) as client:
         futures = at_once([lambda: client.infer("m", {"x": X})] * 5)
         gate.await_entered(3)
-        # All three are in the handler, so nobody is left to take a fourth.
+        # All three instances are busy, so a fourth call does not start.
         assert not gate.entered.acquire(timeout=0.1)
         gate.open()
         for future in futures:
@@ -92,13 +92,13 @@ def test_threads_3_run_three_at_once_and_no_more() -> None:
         gate.await_entered(2)
 
 
-def test_one_instance_is_one_call_at_a_time() -> None:
-    inside, most = [0], [0]
+def test_one_instance_runs_one_call_at_a_time() -> None:
+    inside, peak = [0], [0]
 
     @model(**FLOATS)
     def m(x: Any) -> Any:
         inside[0] += 1
-        most[0] = max(most[0], inside[0])
+        peak[0] = max(peak[0], inside[0])
         threading.Event().wait(0.002)
         inside[0] -= 1
         return x
@@ -106,10 +106,10 @@ def test_one_instance_is_one_call_at_a_time() -> None:
     with Client(m) as client:
         for future in at_once([lambda: client.infer("m", {"x": X})] * 20):
             future.result()
-    assert most == [1]
+    assert peak == [1]
 
 
-def test_the_same_thread_makes_all_calls_of_an_instance() -> None:
+def test_instance_calls_stay_on_one_thread() -> None:
     @model(**FLOATS)
     class m:
         def __init__(self) -> None:
@@ -124,11 +124,11 @@ def test_the_same_thread_makes_all_calls_of_an_instance() -> None:
             assert future.result()["y"].tolist() == [3, 3]
 
 
-def test_an_instance_that_cannot_be_built_ends_the_start_and_the_others() -> None:
-    class Broken(Living):
+def test_failed_construction_aborts_the_start_and_closes_the_others() -> None:
+    class Broken(Recorded):
         def __init__(self) -> None:
             super().__init__()
-            if len(of("built")) == 2:
+            if len(recorded("built")) == 2:
                 raise OSError("no such weights")
 
     served = model(name="m", instances=3, **FLOATS)(Broken)
@@ -137,29 +137,29 @@ def test_an_instance_that_cannot_be_built_ends_the_start_and_the_others() -> Non
     assert str(raised.value) == "model 'm' version '1' could not be loaded: OSError: no such weights"
     assert isinstance(raised.value.__cause__, OSError)
     assert raised.value.__cause__.__traceback__ is not None
-    broken = of("built")[1]
-    assert sorted(of("closed")) == sorted(one for one in of("built") if one != broken)
+    broken = recorded("built")[1]
+    assert sorted(recorded("closed")) == sorted(instance for instance in recorded("built") if instance != broken)
 
 
-def test_a_close_that_fails_is_logged_and_the_others_are_closed(caplog: pytest.LogCaptureFixture) -> None:
-    class Sticky(Living):
+def test_failed_close_is_logged_and_the_others_are_closed(caplog: pytest.LogCaptureFixture) -> None:
+    class Sticky(Recorded):
         def close(self) -> None:
             super().close()
             raise RuntimeError("will not close")
 
-    with Client(model(name="sticky", **FLOATS)(Sticky), model(name="m", **FLOATS)(Living)) as client:
+    with Client(model(name="sticky", **FLOATS)(Sticky), model(name="m", **FLOATS)(Recorded)) as client:
         client.infer("sticky", {"x": X})
-    assert len(of("closed")) == 2
+    assert len(recorded("closed")) == 2
     assert "will not close" in caplog.text
     assert [(record.name, record.levelno) for record in caplog.records] == [("penstock.sticky", logging.ERROR)]
 
 
-def test_a_function_is_shared_by_its_instances() -> None:
-    gate, seen = Gate(), []
+def test_function_is_shared_by_its_instances() -> None:
+    gate, calls = Gate(), []
     shared = object()
 
     def handler(x: Any) -> Any:
-        seen.append((shared, threading.get_native_id()))
+        calls.append((shared, threading.get_native_id()))
         gate.enter()
         return x
 
@@ -169,10 +169,10 @@ def test_a_function_is_shared_by_its_instances() -> None:
         gate.open()
         for future in futures:
             future.result()
-    assert len({thread for _, thread in seen}) == 2
+    assert len({thread for _, thread in calls}) == 2
 
 
-def test_a_handler_may_start_threads_of_its_own() -> None:
+def test_handler_may_start_threads() -> None:
     @model(batching=Batching(max_size=4), inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])])
     def m(x: Any) -> Any:
         rows: list[Any] = [None] * len(x)
@@ -191,9 +191,9 @@ def test_a_handler_may_start_threads_of_its_own() -> None:
         assert client.infer("m", {"x": np.ones((3, 2), np.float32)})["y"].tolist() == [[2, 2]] * 3
 
 
-def test_an_instance_that_fails_goes_on_serving(caplog: pytest.LogCaptureFixture) -> None:
+def test_instance_continues_after_a_failed_call(caplog: pytest.LogCaptureFixture) -> None:
     @model(**FLOATS)
-    class m(Living):
+    class m(Recorded):
         def __call__(self, x: Any) -> Any:
             super().__call__(x)
             if x[0] == 0:
@@ -205,5 +205,5 @@ def test_an_instance_that_fails_goes_on_serving(caplog: pytest.LogCaptureFixture
             with pytest.raises(Exception, match="model 'm' failed: RuntimeError"):
                 client.infer("m", {"x": np.zeros(1, np.float32)})
             assert client.infer("m", {"x": X})["y"].tolist() == [1, 1]
-    assert len(of("built")) == 1
-    assert len(set(of("called"))) == 1
+    assert len(recorded("built")) == 1
+    assert len(set(recorded("called"))) == 1

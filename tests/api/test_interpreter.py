@@ -1,4 +1,4 @@
-"""What the start says of the interpreter's global lock."""
+"""Warning at start about the interpreter's global lock."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def same(x: int) -> int:
 @pytest.mark.parametrize(
     ("free_threaded", "enabled", "warned"), [(1, True, True), (1, False, False), (0, True, False), (None, True, False)]
 )
-def test_a_lock_that_an_extension_turned_on_is_told(
+def test_gil_enabled_by_an_extension_is_reported(
     free_threaded: int | None,
     enabled: bool,
     warned: bool,
@@ -41,6 +41,6 @@ def test_a_lock_that_an_extension_turned_on_is_told(
 
 
 @pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this interpreter always has its lock")
-def test_importing_penstock_turns_no_lock_on() -> None:
+def test_importing_penstock_does_not_enable_the_gil() -> None:
     script = "import sys, penstock._core; sys.exit(sys._is_gil_enabled())"
     assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

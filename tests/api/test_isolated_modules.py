@@ -1,4 +1,4 @@
-"""Modules of apps in one process, each with a name of its own."""
+"""Isolated modules of several apps in one process."""
 
 from __future__ import annotations
 
@@ -20,24 +20,27 @@ def app(folder: Path, **files: str) -> Path:
     return folder
 
 
-def test_each_app_has_its_own_module_of_a_name(tmp_path: Path) -> None:
+def test_apps_have_separate_modules_of_one_name(tmp_path: Path) -> None:
     before, path = set(sys.modules), [*sys.path]
-    made = [
+    apps = [
         IsolatedModules(
             "an app", [app(tmp_path / name, helper=f"NAME = {name!r}", app="import helper\nNAME = helper.NAME")]
         )
         for name in ("a", "b")
     ]
-    assert [one.load(tmp_path / name / "app.py").NAME for one, name in zip(made, "ab", strict=True)] == ["a", "b"]
+    assert [modules.load(tmp_path / name / "app.py").NAME for modules, name in zip(apps, "ab", strict=True)] == [
+        "a",
+        "b",
+    ]
     assert "helper" not in sys.modules
     assert "app" not in sys.modules
     assert sys.path == path
-    for one in made:
-        one.forget()
+    for modules in apps:
+        modules.forget()
     assert {name for name in set(sys.modules) - before if "_own" in name} == set()
 
 
-def test_every_form_of_import_finds_the_apps_own(tmp_path: Path) -> None:
+def test_every_import_form_finds_the_apps_module(tmp_path: Path) -> None:
     app(
         tmp_path,
         app="import helper\n"
@@ -46,12 +49,12 @@ def test_every_form_of_import_finds_the_apps_own(tmp_path: Path) -> None:
         "from package import other, VALUE\n"
         "from package.module import value\n"
         "import json.decoder, os.path\n"
-        "def later():\n"
+        "def deferred():\n"
         "    import late\n"
-        "    from late import sought\n"
-        "    return late.sought + sought\n",
+        "    from late import value\n"
+        "    return late.value + value\n",
         helper="from __future__ import annotations\nimport sys\nx: int = 1",
-        late="sought = 4",
+        late="value = 4",
         **{
             "package/__init__": "VALUE = 1",
             "package/module": "from . import other\nfrom .other import value\nimport helper",
@@ -65,42 +68,42 @@ def test_every_form_of_import_finds_the_apps_own(tmp_path: Path) -> None:
     assert loaded.module.other is loaded.other
     assert (loaded.VALUE, loaded.value) == (1, 2)
     assert loaded.json.decoder is sys.modules["json.decoder"]
-    assert loaded.later() == 8
+    assert loaded.deferred() == 8
     assert modules.find("package.module") is loaded.module
     assert modules.find("helper") is loaded.helper
-    assert modules.load(tmp_path / "app.py") is loaded, "it is run once"
+    assert modules.load(tmp_path / "app.py") is loaded, "executed once"
     assert not {"helper", "package", "late"} & set(sys.modules)
 
 
-def test_given_modules_stand_for_installed_ones(tmp_path: Path) -> None:
-    given = types.ModuleType("stand_in")
-    given.value = 3  # type: ignore[attr-defined]
+def test_substitute_modules_replace_installed_ones(tmp_path: Path) -> None:
+    substitute = types.ModuleType("stand_in")
+    substitute.value = 3  # type: ignore[attr-defined]
     app(tmp_path, app="import json\nfrom json import value\nimport helper", helper="import json")
-    loaded = IsolatedModules("app", [tmp_path], {"json": given}).load(tmp_path / "app.py")
-    assert (loaded.json, loaded.value, loaded.helper.json) == (given, 3, given)
-    assert sys.modules["json"] is not given
+    loaded = IsolatedModules("app", [tmp_path], {"json": substitute}).load(tmp_path / "app.py")
+    assert (loaded.json, loaded.value, loaded.helper.json) == (substitute, 3, substitute)
+    assert sys.modules["json"] is not substitute
 
 
-def test_an_app_may_have_a_module_that_is_called_as_one_of_python_s(tmp_path: Path) -> None:
-    app(tmp_path, app="import colorsys, wave", colorsys="mine = True")
+def test_app_module_may_shadow_the_standard_library(tmp_path: Path) -> None:
+    app(tmp_path, app="import colorsys, wave", colorsys="local = True")
     (tmp_path / "wave").mkdir()
     loaded = IsolatedModules("app", [tmp_path]).load(tmp_path / "app.py")
-    assert loaded.colorsys.mine
-    assert loaded.wave.Wave_read, "a mere folder gives way"
+    assert loaded.colorsys.local
+    assert loaded.wave.Wave_read, "the standard library module precedes a plain folder"
 
 
-def test_what_is_not_there_is_said_by_the_name_that_was_asked(tmp_path: Path) -> None:
+def test_missing_module_error_names_the_requested_module(tmp_path: Path) -> None:
     modules = IsolatedModules("app", [app(tmp_path, app="import no_such_module", broken="1 / 0")])
     with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_module'"):
         modules.load(tmp_path / "app.py")
     with pytest.raises(ZeroDivisionError):
         modules.load(tmp_path / "broken.py")
     app(tmp_path, broken="fine = 1\n")
-    assert modules.load(tmp_path / "broken.py").fine, "a module that failed is run again"
+    assert modules.load(tmp_path / "broken.py").fine, "a failed module is executed again"
     with pytest.raises(ImportError, match="is not a file of a Python module"):
         modules.load(tmp_path / "app.txt")
 
 
-def test_objects_of_its_classes_can_be_pickled(tmp_path: Path) -> None:
+def test_objects_of_isolated_classes_are_picklable(tmp_path: Path) -> None:
     loaded = IsolatedModules("app", [app(tmp_path, app="class Thing:\n    pass")]).load(tmp_path / "app.py")
     assert type(pickle.loads(pickle.dumps(loaded.Thing()))) is loaded.Thing

@@ -1,4 +1,4 @@
-"""Halves of surrogate pairs in JSON: no text of a tensor or parameter can be one, whatever way it comes."""
+"""Unpaired surrogates in JSON are rejected in tensors, names, ids and parameters."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock import model
 from penstock._handler import json_text
 from penstock.testing import Client
 
-HALF = "a\ud800"
+UNPAIRED = "a\ud800"
 
 
 @model
@@ -28,8 +28,8 @@ def stream(text: str) -> Iterator[str]:
 
 
 @model
-def document(said: dict[str, Any]) -> dict[str, Any]:
-    return said
+def document(record: dict[str, Any]) -> dict[str, Any]:
+    return record
 
 
 @pytest.fixture(scope="module")
@@ -39,37 +39,45 @@ def client() -> Iterator[Client]:
 
 
 TENSOR = {"name": "text", "shape": [], "datatype": "BYTES", "data": ["a"]}
-SAID = {"name": "said", "shape": [], "datatype": "BYTES", "data": [json.dumps({"a": [HALF]})]}
+RECORD = {"name": "record", "shape": [], "datatype": "BYTES", "data": [json.dumps({"a": [UNPAIRED]})]}
 
 
 @pytest.mark.parametrize(
-    ("path", "body", "told"),
+    ("path", "body", "message"),
     [
-        ("v2/models/echo/infer", {"inputs": [{**TENSOR, "data": [HALF]}]}, "expected surrogates in pairs"),
-        ("v2/models/echo/infer", {"inputs": [{**TENSOR, "name": HALF}]}, "expected surrogates in pairs"),
-        ("v2/models/echo/infer", {"id": HALF, "inputs": [TENSOR]}, "expected surrogates in pairs"),
-        ("v2/models/echo/infer", {"parameters": {"a": HALF}, "inputs": [TENSOR]}, "expected surrogates in pairs"),
-        ("v2/models/document/infer", {"inputs": [SAID]}, "input 'said' must hold one JSON document: 'a.0.' has half"),
-        ("v2/models/echo/generate", {"text": HALF}, "expected surrogates in pairs"),
-        ("v2/models/stream/generate_stream", {"text": HALF}, "expected surrogates in pairs"),
-        ("v1/models/echo:predict", {"instances": [HALF]}, "expected surrogates in pairs"),
-        ("v1/models/document:predict", {"instances": [{"a": {"b": HALF}}]}, "input 'said' .*: 'a.b' has half of a"),
-        ("v1/models/document:predict", {"instances": [{"a": {HALF: 1}}]}, "input 'said' .*: 'a' has half of a"),
+        ("v2/models/echo/infer", {"inputs": [{**TENSOR, "data": [UNPAIRED]}]}, "expected surrogates in pairs"),
+        ("v2/models/echo/infer", {"inputs": [{**TENSOR, "name": UNPAIRED}]}, "expected surrogates in pairs"),
+        ("v2/models/echo/infer", {"id": UNPAIRED, "inputs": [TENSOR]}, "expected surrogates in pairs"),
+        ("v2/models/echo/infer", {"parameters": {"a": UNPAIRED}, "inputs": [TENSOR]}, "expected surrogates in pairs"),
+        (
+            "v2/models/document/infer",
+            {"inputs": [RECORD]},
+            "input 'record' must hold one JSON document: 'a.0.' has half",
+        ),
+        ("v2/models/echo/generate", {"text": UNPAIRED}, "expected surrogates in pairs"),
+        ("v2/models/stream/generate_stream", {"text": UNPAIRED}, "expected surrogates in pairs"),
+        ("v1/models/echo:predict", {"instances": [UNPAIRED]}, "expected surrogates in pairs"),
+        (
+            "v1/models/document:predict",
+            {"instances": [{"a": {"b": UNPAIRED}}]},
+            "input 'record' .*: 'a.b' has half of a",
+        ),
+        ("v1/models/document:predict", {"instances": [{"a": {UNPAIRED: 1}}]}, "input 'record' .*: 'a' has half of a"),
     ],
 )
-def test_halves_of_pairs_are_refused(client: Client, path: str, body: Any, told: str) -> None:
-    answer = client.post(f"/{path}", json.dumps(body))
-    assert answer.status == 400
-    assert re.search(told, answer.error()), answer.error()
+def test_unpaired_surrogates_are_rejected(client: Client, path: str, body: Any, message: str) -> None:
+    response = client.post(f"/{path}", json.dumps(body))
+    assert response.status == 400
+    assert re.search(message, response.error()), response.error()
 
 
-def test_whole_pairs_are_text(client: Client) -> None:
-    answer = client.post("/v1/models/document:predict", json.dumps({"instances": [{"a": "\U0001f600"}]}))
-    assert answer.json() == {"predictions": [{"a": "\U0001f600"}]}
+def test_surrogate_pairs_are_accepted(client: Client) -> None:
+    response = client.post("/v1/models/document:predict", json.dumps({"instances": [{"a": "\U0001f600"}]}))
+    assert response.json() == {"predictions": [{"a": "\U0001f600"}]}
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "location"),
     [
         (b'{"a": "\\uD83D\\uDE00", "b": ["\\\\ud800"]}', None),
         (b'{"a": [1, {"b": "\\uD800"}]}', "a[1].b"),
@@ -82,17 +90,17 @@ def test_whole_pairs_are_text(client: Client) -> None:
         (b'{"%s": "\\uD800"}' % (b"k" * 1000), "k" * 200),
     ],
 )
-def test_the_place_of_a_half(text: bytes | str, place: str | None) -> None:
-    assert json_text.find_surrogate(text, json.loads(text)) == place
-    if place is None:
+def test_unpaired_surrogate_is_located(text: bytes | str, location: str | None) -> None:
+    assert json_text.find_surrogate(text, json.loads(text)) == location
+    if location is None:
         assert json_text.loads(text) == json.loads(text)
     else:
         with pytest.raises(ValueError, match=r"' has half of a surrogate pair, expected Unicode text"):
             json_text.loads(text)
 
 
-def test_the_place_of_a_text_is_made_for_what_is_found_only() -> None:
-    """A long name that many values are under: a path for each of them would be megabytes each."""
+def test_surrogate_search_builds_no_path_for_other_values() -> None:
+    """A long name above many values: a path for each of them would take megabytes."""
     text = json.dumps({"A" * 1_000_000: [0, [], "b"] * 300, "x": "\U0001f600"})
     tracemalloc.start()
     try:
@@ -103,4 +111,4 @@ def test_the_place_of_a_text_is_made_for_what_is_found_only() -> None:
     assert value["x"] == "\U0001f600"
     assert peak < 20_000_000
     with pytest.raises(ValueError, match=re.escape("'AAA")):
-        json_text.loads(json.dumps({"A" * 1000: [HALF]}))
+        json_text.loads(json.dumps({"A" * 1000: [UNPAIRED]}))

@@ -1,4 +1,4 @@
-"""`Tensor(labels=...)`: the names that classification gives with the best elements."""
+"""`Tensor(labels=...)`: class names in classification results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock import SignatureError, Tensor, model
 from penstock.testing import Client
 
 
-def test_a_list_of_names() -> None:
+def test_labels_from_a_list() -> None:
     tensor = Tensor("y", np.float32, [3], labels=["cat", "a dog", ""])
     assert tensor.labels == ("cat", "a dog", "")
     assert repr(tensor) == "Tensor('y', 'FP32', [3], labels=['cat', 'a dog', ''])"
@@ -24,7 +24,7 @@ def test_a_list_of_names() -> None:
 
 
 @pytest.mark.parametrize("kind", [str, Path])
-def test_a_file_with_one_in_each_line(kind: Any, tmp_path: Path) -> None:
+def test_labels_from_a_file_with_one_per_line(kind: Any, tmp_path: Path) -> None:
     path = tmp_path / "labels.txt"
     path.write_text("Vögel\na dog\r\n\nlast\n", encoding="utf-8")
     assert Tensor("y", int, [-1], labels=kind(path)).labels == ("Vögel", "a dog", "", "last")
@@ -42,24 +42,24 @@ def test_a_file_with_one_in_each_line(kind: Any, tmp_path: Path) -> None:
         (list("abcd"), "tensor 'y': it has 4 labels and 3 elements"),
     ],
 )
-def test_refusals(labels: Any, message: str) -> None:
+def test_invalid_labels_are_rejected(labels: Any, message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Tensor("y", np.float32, [3], labels=labels)
 
 
 @pytest.mark.parametrize("datatype", ["BOOL", "FP16", "BF16", "BYTES"])
-def test_only_what_can_be_classified(datatype: str) -> None:
+def test_labels_require_a_classifiable_datatype(datatype: str) -> None:
     with pytest.raises(ValueError, match=f"takes integers, FP32 or FP64, not {datatype}"):
         Tensor("y", datatype, [2], labels=["a", "b"])
 
 
-def test_inputs_have_none() -> None:
+def test_labels_on_inputs_are_rejected() -> None:
     x = Tensor("x", np.float32, [2], labels=["a", "b"])
     with pytest.raises(SignatureError, match="model 'm': input 'x' has labels; only outputs can"):
         model(lambda x: x, name="m", inputs=[x], outputs=[Tensor("y", np.float32, [2])])
 
 
-def test_they_reach_the_caller() -> None:
+def test_labels_appear_in_classification_results() -> None:
     y = Tensor("y", np.int8, [3], labels=["ä", "b"])
     served = model(lambda x: x, name="m", inputs=[Tensor("x", np.int8, [3])], outputs=[y])
     body = (
@@ -67,5 +67,5 @@ def test_they_reach_the_caller() -> None:
         '"outputs":[{"name":"y","parameters":{"classification":3}}]}'
     )
     with Client(served) as client:
-        answer = client.post("/v2/models/m/infer", body)
-    assert answer.json()["outputs"][0]["data"] == ["9:2", "7:0:ä", "-1:1:b"]
+        response = client.post("/v2/models/m/infer", body)
+    assert response.json()["outputs"][0]["data"] == ["9:2", "7:0:ä", "-1:1:b"]

@@ -1,4 +1,4 @@
-"""`penstock.logs`: what is logged while a request is computed says which request that is."""
+"""`penstock.logs`: log records carry the model and request that they belong to."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LIBRARY = logging.getLogger("of.library")
 
 @pytest.fixture
 def lines() -> Iterator[io.StringIO]:
-    """What `setup` writes, as JSON."""
+    """The JSON lines that `logs.setup` writes."""
     stream, before = io.StringIO(), (sys.stdout, logging.getLogger().level, list(logging.getLogger().handlers))
     logs.setup(as_json=True, stream=stream)
     yield stream
@@ -36,11 +36,11 @@ def lines() -> Iterator[io.StringIO]:
 
 
 def read(lines: io.StringIO, logger: str = "of.library") -> list[dict[str, Any]]:
-    found = [json.loads(line) for line in lines.getvalue().splitlines()]
-    return [line for line in found if line["logger"] == logger]
+    records = [json.loads(line) for line in lines.getvalue().splitlines()]
+    return [line for line in records if line["logger"] == logger]
 
 
-def who(line: dict[str, Any]) -> tuple[Any, ...]:
+def origin(line: dict[str, Any]) -> tuple[Any, ...]:
     return line.get("model"), line.get("version"), line.get("request_id"), line["message"]
 
 
@@ -79,9 +79,9 @@ async def yields_async(x: Any) -> Any:
     print("printed", int(x[0]))
 
 
-@pytest.mark.parametrize("served", [plain, awaited, yields, yields_async], ids=lambda one: one.name)
-def test_lines_of_any_logger_and_prints_carry_the_request(lines: io.StringIO, served: Model[..., Any]) -> None:
-    # Not in the fixture: the output of a test begins after it.
+@pytest.mark.parametrize("served", [plain, awaited, yields, yields_async], ids=lambda expected: expected.name)
+def test_logs_and_prints_carry_the_request_context(lines: io.StringIO, served: Model[..., Any]) -> None:
+    # Not in the fixture: pytest captures stdout of a test only after its fixtures.
     logs.setup(as_json=True, prints=True, stream=lines)
     with Client(served) as client:
         for request_id in ("r-1", "r-2"):
@@ -91,31 +91,33 @@ def test_lines_of_any_logger_and_prints_carry_the_request(lines: io.StringIO, se
             else:
                 client.infer(served.name, X, request_id=request_id)
     LIBRARY.info("outside")
-    of = [(served.name, "3", request_id) for request_id in ("r-1", "r-2")]
-    assert [who(line) for line in read(lines)] == [
-        *((*one, "computing 5") for one in of),
+    contexts = [(served.name, "3", request_id) for request_id in ("r-1", "r-2")]
+    assert [origin(line) for line in read(lines)] == [
+        *((*expected, "computing 5") for expected in contexts),
         (None, None, None, "outside"),
     ]
-    assert [who(line) for line in read(lines, f"penstock.{served.name}.print")] == [(*one, "printed 5") for one in of]
+    assert [origin(line) for line in read(lines, f"penstock.{served.name}.print")] == [
+        (*expected, "printed 5") for expected in contexts
+    ]
 
 
 @pytest.mark.parametrize("as_json", [False, True])
-def test_what_does_not_print_is_escaped_and_ids_are_cut(lines: io.StringIO, as_json: bool) -> None:
+def test_unprintable_characters_are_escaped_and_ids_truncated(lines: io.StringIO, as_json: bool) -> None:
     logs.setup(as_json=as_json, stream=lines)
-    turned = "a\u202eb\u2066c\u2028d\x1be\nf"
+    unprintable = "a\u202eb\u2066c\u2028d\x1be\nf"
 
     @model(name="m", **FLOATS)
     def handler(x: Any, ctx: Context) -> Any:
-        assert ctx.request_id in (turned, "x" * 100_000)
+        assert ctx.request_id in (unprintable, "x" * 100_000)
         ctx.log.info("of %s", ctx.request_id[:10])
         LIBRARY.info("two\nlines\tand \x1b[2J")
         return x
 
     with Client(handler) as client:
-        for request_id in (turned, "x" * 100_000):
+        for request_id in (unprintable, "x" * 100_000):
             client.infer("m", X, request_id=request_id)
     text = lines.getvalue()
-    assert not set(text) & set(turned[1:9:2])
+    assert not set(text) & set(unprintable[1:9:2])
     escaped = r"a\u{202e}b\u{2066}c\u{2028}d\u{1b}e\u{a}f"
     if as_json:
         assert [line["request_id"] for line in read(lines)] == [escaped, "x" * 256 + "…"]
@@ -126,29 +128,31 @@ def test_what_does_not_print_is_escaped_and_ids_are_cut(lines: io.StringIO, as_j
         assert text.count(f"[m/1 {'x' * 256}…] two\nlines\tand \\u{{1b}}[2J\n") == 1
 
 
-def test_calls_at_once_on_one_loop_are_told_apart(lines: io.StringIO) -> None:
+def test_concurrent_async_calls_log_their_own_request_ids(lines: io.StringIO) -> None:
     barrier: list[asyncio.Event] = []
 
     @model(name="m", max_concurrency=8, **FLOATS)
-    async def together(x: Any, ctx: Context) -> Any:
+    async def concurrent(x: Any, ctx: Context) -> Any:
         event = asyncio.Event()
         barrier.append(event)
         if len(barrier) == 8:
-            for one in barrier:
-                one.set()
+            for event in barrier:
+                event.set()
         await event.wait()
         LIBRARY.info("%s", ctx.request_id)
         return x
 
-    with Client(together) as client:
-        for one in at_once([lambda index=index: client.infer("m", X, request_id=f"r{index}") for index in range(8)]):
-            one.result()
-    found = read(lines)
-    assert sorted(line["message"] for line in found) == [f"r{index}" for index in range(8)]
-    assert all(line["request_id"] == line["message"] for line in found)
+    with Client(concurrent) as client:
+        for expected in at_once(
+            [lambda index=index: client.infer("m", X, request_id=f"r{index}") for index in range(8)]
+        ):
+            expected.result()
+    records = read(lines)
+    assert sorted(line["message"] for line in records) == [f"r{index}" for index in range(8)]
+    assert all(line["request_id"] == line["message"] for line in records)
 
 
-def test_a_shared_batch_names_each_of_its_requests(lines: io.StringIO) -> None:
+def test_batch_log_lists_all_request_ids(lines: io.StringIO) -> None:
     gate = Gate()
 
     @model(name="m", inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])], batching=Batching())
@@ -161,22 +165,22 @@ def test_a_shared_batch_names_each_of_its_requests(lines: io.StringIO) -> None:
 
     row = {"x": np.ones((1, 1), np.float32)}
     with Client(rows) as client:
-        asked = at_once([lambda: client.infer("m", row, request_id="first")])
+        futures = at_once([lambda: client.infer("m", row, request_id="first")])
         gate.await_entered()
-        asked += at_once([lambda: client.infer("m", row, request_id="a"), lambda: client.infer("m", row)])
+        futures += at_once([lambda: client.infer("m", row, request_id="a"), lambda: client.infer("m", row)])
 
-        def waiting() -> bool:
+        def both_are_queued() -> bool:
             return b'penstock_queue_depth{model="m",version="1"} 2' in client.get("/metrics").body
 
-        until(waiting)
+        until(both_are_queued)
         gate.open()
-        for one in asked:
-            one.result()
+        for expected in futures:
+            expected.result()
     (line,) = read(lines)
     assert sorted(line["request_id"].split(",")) == ["-", "a"]
 
 
-def test_the_contexts_logger_carries_it_without_any_setup(caplog: pytest.LogCaptureFixture) -> None:
+def test_context_logger_needs_no_setup(caplog: pytest.LogCaptureFixture) -> None:
     @model(name="m", version="7", **FLOATS)
     def handler(x: Any, ctx: Context) -> Any:
         ctx.log.warning("of %s", "this", extra={"more": 1})
@@ -190,7 +194,7 @@ def test_the_contexts_logger_carries_it_without_any_setup(caplog: pytest.LogCapt
     assert tuple(record.__dict__[name] for name in ("model", "version", "request_id")) == ("m", "7", "r-1")
 
 
-def test_a_filter_keeps_what_a_record_has() -> None:
+def test_filter_preserves_existing_record_fields() -> None:
     record = logging.makeLogRecord({"request_id": "own"})
     assert logs.RequestFilter().filter(record)
     assert record.__dict__["request_id"] == "own"
@@ -199,7 +203,7 @@ def test_a_filter_keeps_what_a_record_has() -> None:
     assert (other.__dict__["request_id"], other.__dict__["model"]) == ("-", "-")
 
 
-def test_setup_again_replaces_what_it_did_before(lines: io.StringIO) -> None:
+def test_repeated_setup_replaces_the_previous_handler(lines: io.StringIO) -> None:
     other = io.StringIO()
     logs.setup(stream=other)
     LIBRARY.info("once")
@@ -207,7 +211,7 @@ def test_setup_again_replaces_what_it_did_before(lines: io.StringIO) -> None:
     assert other.getvalue().endswith("INFO of.library [-/- -] once\n")
 
 
-def test_an_exception_is_in_the_same_json_line(lines: io.StringIO) -> None:
+def test_exception_is_part_of_the_json_line(lines: io.StringIO) -> None:
     try:
         raise ValueError("broken")
     except ValueError:
@@ -217,7 +221,7 @@ def test_an_exception_is_in_the_same_json_line(lines: io.StringIO) -> None:
     assert line["error"].endswith("ValueError: broken")
 
 
-def test_lines_of_a_process_say_whose_they_are(capfd: pytest.CaptureFixture[str]) -> None:
+def test_process_output_is_prefixed_with_model_and_process(capfd: pytest.CaptureFixture[str]) -> None:
     with Server(in_processes.talks, http="127.0.0.1:0", grpc=None) as server:
         assert infer(server.http_url, "talks", X).status == 200
     out, err = capfd.readouterr()

@@ -26,56 +26,60 @@ NEGATE = model(lambda x: -x, name="negate", inputs=scale.inputs, outputs=scale.o
 X = np.ones(2, np.float32)
 
 
-def first(answer: Any) -> float:
-    return float(answer["y"][0])
+def first_element(response: Any) -> float:
+    return float(response["y"][0])
 
 
-def test_each_model_and_version_is_reached_by_its_name() -> None:
+def test_models_and_versions_are_addressed_by_name() -> None:
     with Client(scale, TENTH_TIMES, NEGATE) as client:
-        assert first(client.infer("negate", {"x": X})) == -1
-        assert first(client.infer("scale", {"x": X}, version="2")) == 2
-        assert first(client.infer("scale", {"x": X}, version="10")) == 10
-        # The newest by value, not by text.
-        assert first(client.infer("scale", {"x": X})) == 10
+        assert first_element(client.infer("negate", {"x": X})) == -1
+        assert first_element(client.infer("scale", {"x": X}, version="2")) == 2
+        assert first_element(client.infer("scale", {"x": X}, version="10")) == 10
+        # Versions are compared as numbers, not as text.
+        assert first_element(client.infer("scale", {"x": X})) == 10
         assert client.get("/v2/models/scale").json()["versions"] == ["2", "10"]
         assert client.get("/v2/models/scale/versions/2").json()["versions"] == ["2"]
 
 
-def test_the_order_in_which_versions_are_given_does_not_matter() -> None:
+def test_version_order_of_registration_does_not_matter() -> None:
     with Client(TENTH_TIMES, scale) as client:
-        assert first(client.infer("scale", {"x": X})) == 10
+        assert first_element(client.infer("scale", {"x": X})) == 10
 
 
 @pytest.mark.parametrize(("name", "version"), [("other", None), ("scale", "3"), ("negate", "2"), ("scale", "02")])
-def test_what_is_not_there_is_not_found(name: str, version: str | None) -> None:
-    with Client(scale, TENTH_TIMES, NEGATE) as client, pytest.raises(NotFound) as refused:
+def test_unknown_models_and_versions_are_not_found(name: str, version: str | None) -> None:
+    with Client(scale, TENTH_TIMES, NEGATE) as client, pytest.raises(NotFound) as raised:
         client.infer(name, {"x": X}, version=version)
-    assert name in str(refused.value)
-    assert version is None or version in str(refused.value)
+    assert name in str(raised.value)
+    assert version is None or version in str(raised.value)
 
 
-def test_over_grpc() -> None:
+def test_versions_are_addressed_over_grpc() -> None:
     with (
         Server(scale, TENTH_TIMES, NEGATE, http=None, grpc="127.0.0.1:0") as server,
         grpc.insecure_channel(server.grpc_url) as channel,
     ):
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
-        def ask(name: str, version: str) -> tuple[str, float]:
+        def infer_over_grpc(name: str, version: str) -> tuple[str, float]:
             request = service_pb2.ModelInferRequest(
                 model_name=name, model_version=version, raw_input_contents=[X.tobytes()]
             )
             request.inputs.add(name="x", datatype="FP32", shape=[2])
-            answer = stub.ModelInfer(request)
-            return answer.model_version, float(np.frombuffer(answer.raw_output_contents[0], np.float32)[0])
+            response = stub.ModelInfer(request)
+            return response.model_version, float(np.frombuffer(response.raw_output_contents[0], np.float32)[0])
 
-        assert [ask("scale", "2"), ask("scale", ""), ask("negate", "1")] == [("2", 2), ("10", 10), ("1", -1)]
-        with pytest.raises(grpc.RpcError) as refused:
-            ask("scale", "9")
-        assert refused.value.code() is grpc.StatusCode.NOT_FOUND
+        assert [infer_over_grpc("scale", "2"), infer_over_grpc("scale", ""), infer_over_grpc("negate", "1")] == [
+            ("2", 2),
+            ("10", 10),
+            ("1", -1),
+        ]
+        with pytest.raises(grpc.RpcError) as raised:
+            infer_over_grpc("scale", "9")
+        assert raised.value.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_one_models_queue_does_not_hold_up_another() -> None:
+def test_full_queue_of_one_model_does_not_block_another() -> None:
     gate = Gate()
 
     def wait(x: Any) -> Any:
@@ -93,14 +97,14 @@ def test_one_models_queue_does_not_hold_up_another() -> None:
         assert held.result().status == 200
 
 
-def test_the_same_name_and_version_twice_is_refused() -> None:
+def test_duplicate_name_and_version_is_rejected() -> None:
     with pytest.raises(StartupError, match=r"model 'scale' version '10' is given twice; give one of them another name"):
         Server(TENTH, TENTH_TIMES)
 
 
-def test_a_version_of_another_signature_is_decoded_by_its_own() -> None:
+def test_versions_may_have_different_signatures() -> None:
     wide = model(lambda x: x.sum(keepdims=True), name="scale", version=11, inputs=[Tensor("x", np.int64, [3])],
                  outputs=[Tensor("y", np.int64, [1])])  # fmt: skip
     with Client(scale, wide) as client:
-        assert first(client.infer("scale", {"x": X}, version="2")) == 2
-        assert first(client.infer("scale", {"x": np.arange(3)}, version="11")) == 3
+        assert first_element(client.infer("scale", {"x": X}, version="2")) == 2
+        assert first_element(client.infer("scale", {"x": np.arange(3)}, version="11")) == 3

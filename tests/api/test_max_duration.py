@@ -1,4 +1,4 @@
-"""A time that batches may be expected to take."""
+"""`Batching(max_duration=...)`: batches bounded by their predicted duration."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ ROW = np.ones((1, 1), np.float32)
 
 
 @pytest.mark.parametrize(("seconds", "sizes"), [(3600.0, [1, 10]), (timedelta(microseconds=1), [1] * 11)])
-def test_batches_have_the_rows_that_fit(seconds: float | timedelta, sizes: list[int]) -> None:
-    gate, seen = Gate(), list[int]()
+def test_batches_contain_the_rows_that_fit_max_duration(seconds: float | timedelta, sizes: list[int]) -> None:
+    gate, batch_sizes = Gate(), list[int]()
 
     def handle(x: Any) -> Any:
-        seen.append(len(x))
-        if len(seen) == 13:
+        batch_sizes.append(len(x))
+        if len(batch_sizes) == 13:
             gate.enter()
         return x
 
@@ -31,23 +31,23 @@ def test_batches_have_the_rows_that_fit(seconds: float | timedelta, sizes: list[
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="read") as server:
         url = server.http_url
 
-        def ask() -> Any:
+        def send() -> Any:
             return infer(url, "m", {"x": ROW})
 
-        assert [ask().status for _ in range(12)] == [200] * 12
-        futures = at_once([ask])
+        assert [send().status for _ in range(12)] == [200] * 12
+        futures = at_once([send])
         gate.await_entered()
-        futures += at_once([ask] * 10)
+        futures += at_once([send] * 10)
         until(lambda: metric_at(url, "penstock_queue_depth") == 10)
         gate.open()
         assert [future.result().status for future in futures] == [200] * 11
-        assert seen[12:] == sizes
-        # Nothing is known before the first batch.
+        assert batch_sizes[12:] == sizes
+        # There is no estimate before the first batch.
         bounded = 1 if sizes[-1] == 10 else 23
         assert metric_at(url, "penstock_batches_total", reason="duration") == bounded
-        (shown,) = get(url, "/debug/batching").json()["models"]
+        (report,) = get(url, "/debug/batching").json()["models"]
         config = get(url, "/v2/models/m/config").json()
-    assert shown["max_duration"] == batching.max_duration
+    assert report["max_duration"] == batching.max_duration
     microseconds = f"{round((batching.max_duration or 0) * 1e6)}"
     assert config["parameters"]["max_duration_microseconds"] == {"string_value": microseconds}
 
@@ -60,6 +60,6 @@ def test_batches_have_the_rows_that_fit(seconds: float | timedelta, sizes: list[
         ({"max_duration": 1, "cost": Dim("x"), "max_cost": 1}, "max_duration goes by rows; it does not go with cost"),
     ],
 )
-def test_mistakes_are_named(options: dict[str, Any], text: str) -> None:
+def test_invalid_max_duration_is_rejected(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Batching(**options)

@@ -1,4 +1,4 @@
-"""`Tensor`, `Batching`, `Threads`, `model` and `Model`: what they normalise and what they refuse."""
+"""`Tensor`, `Batching`, `Threads`, `model` and `Model`: normalisation and validation."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Count:
         type(self).closed += 1
 
 
-# Not as a decorator: type checkers take a decorated class for the class itself.
+# Not as a decorator: type checkers treat a decorated class as the class itself.
 Counter = model(Count, name="counter")
 
 
@@ -88,7 +88,7 @@ def test_text_is_bytes_on_the_wire(datatype: Any) -> None:
 
 
 @pytest.mark.parametrize("datatype", ["fp32", "STRING", complex, np.complex64, "datetime64[s]", ">f4", dict, [1], 3])
-def test_other_datatypes_are_refused(datatype: Any) -> None:
+def test_unsupported_datatypes_are_rejected(datatype: Any) -> None:
     with pytest.raises(ValueError, match=r"^tensor 'x': datatype .* is not one of the protocol's: write a numpy dtype"):
         Tensor("x", datatype)
 
@@ -100,13 +100,13 @@ def test_shapes_are_normalised() -> None:
 
 
 @pytest.mark.parametrize("shape", [[-2], [1.5], ["3"], 3, "3", None])
-def test_other_shapes_are_refused(shape: Any) -> None:
+def test_invalid_shapes_are_rejected(shape: Any) -> None:
     expected = f"tensor 'x': shape {shape!r} must be a list of sizes of 0 or more, or -1 for a variable axis"
     with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
         Tensor("x", F32, shape)
 
 
-def test_a_tensor_needs_a_datatype_and_a_printable_name() -> None:
+def test_tensor_requires_a_datatype_and_a_printable_name() -> None:
     with pytest.raises(ValueError, match=r"^tensor 'x' needs a datatype, for example np.float32$"):
         Tensor("x")
     for name in ("", "a\n", 3):
@@ -114,7 +114,7 @@ def test_a_tensor_needs_a_datatype_and_a_printable_name() -> None:
             Tensor(name, F32)  # type: ignore[arg-type]
 
 
-def test_a_tensor_is_a_value() -> None:
+def test_tensor_is_hashable_picklable_and_frozen() -> None:
     tensor = Tensor("x", np.uint8, [-1, 3], optional=True)
     assert tensor == Tensor("x", "UINT8", (-1, 3), optional=True) != Tensor("x", "UINT8", (-1, 3))
     assert len({tensor, copy.deepcopy(tensor), pickle.loads(pickle.dumps(tensor))}) == 1
@@ -149,18 +149,18 @@ def test_batching_is_normalised() -> None:
         ({"oversize": "drop"}, "Batching: oversize must be 'refuse' or 'split', not 'drop'"),
     ],
 )
-def test_batching_refuses_what_cannot_be(options: dict[str, Any], message: str) -> None:
+def test_invalid_batching_is_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Batching(**options)
 
 
 @pytest.mark.parametrize("count", [0, -1, True, 1.5, 5000])
-def test_threads_refuse_other_counts(count: Any) -> None:
+def test_invalid_thread_counts_are_rejected(count: Any) -> None:
     with pytest.raises(ValueError, match=f"^Threads: count must be an integer from 1 to 4096, not {count!r}$"):
         Threads(count)
 
 
-def test_a_model_stays_callable_and_documented() -> None:
+def test_model_stays_callable_and_documented() -> None:
     assert isinstance(double, Model)
     assert double(np.ones(3)).tolist() == [2, 2, 2]
     assert (double.name, double.version, double.__doc__) == ("double", "1", "Doubles.")
@@ -169,14 +169,16 @@ def test_a_model_stays_callable_and_documented() -> None:
     )
 
 
-def test_a_definition_holds_what_the_server_reads() -> None:
+def test_definition_contains_all_options() -> None:
     batching = Batching(max_size=2)
     served = model(name="d", version=3, inputs=[X], outputs=[Y], batching=batching, instances=Threads(2), max_queue=7)(
         double.__wrapped__
     )
     definition = served.definition()
-    shown = {one.name: getattr(definition, one.name) for one in dataclasses.fields(definition) if one.name != "factory"}
-    assert shown == {
+    values = {
+        one.name: getattr(definition, one.name) for one in dataclasses.fields(definition) if one.name != "factory"
+    }
+    assert values == {
         "calls": None,
         "check_shapes": True,
         "opaque": False,
@@ -213,7 +215,7 @@ def test_a_definition_holds_what_the_server_reads() -> None:
     assert handler.close() is None
 
 
-def test_a_class_is_built_once_per_instance_and_closed() -> None:
+def test_class_is_constructed_once_per_instance_and_closed() -> None:
     Count.built = Count.closed = 0
     definition = Counter.definition()
     assert Count.built == 0
@@ -240,26 +242,26 @@ def test_call_is_preferred_to_predict() -> None:
     assert [model(one).inputs[0].datatype for one in (Both, Child)] == ["INT64", "INT64"]
 
 
-def test_a_classes_attributes_do_not_shadow_the_models() -> None:
-    class Sly:
-        version = "sly"
+def test_class_attributes_do_not_shadow_model_attributes() -> None:
+    class Shadowing:
+        version = "shadow"
 
         def definition(self) -> str:
-            return "sly"
+            return "shadow"
 
         def predict(self, x: int) -> int:
             return x
 
-    served = model(Sly)
+    served = model(Shadowing)
     assert (served.version, served.definition().version) == ("1", "1")
 
 
-def test_a_model_of_a_model_is_the_same_under_other_options() -> None:
+def test_model_of_a_model_inherits_its_options() -> None:
     second = model(Counter, version="2")
     assert (second.name, second.version, second.__wrapped__) == ("counter", "2", Counter.__wrapped__)
 
 
-def test_static_and_class_methods_handle_too() -> None:
+def test_static_and_class_methods_are_handlers() -> None:
     class Static:
         @staticmethod
         def predict(x: int) -> int:
@@ -295,11 +297,11 @@ def test_bound_methods_and_callable_objects_keep_their_state() -> None:
         handler = served.definition().factory()
         assert handler.call(np.array(1)) == 6
         handler.close()
-    # The object is its owner's to close.
+    # The owner of the object closes it.
     assert not adder.closed
 
 
-def test_one_function_in_several_versions() -> None:
+def test_one_function_may_have_several_versions() -> None:
     second = double.with_options(version="2", instances=2)
     assert (second.name, second.version, second.instances, second.inputs) == ("double", "2", 2, double.inputs)
     assert double.version == "1"
@@ -308,7 +310,7 @@ def test_one_function_in_several_versions() -> None:
 
 @pytest.mark.trap("T48")
 @pytest.mark.parametrize("name", ["", "a/b", "a:b", ".hidden", "-a", "a ", "a" * 129, "a\n", "a\x00b", 3])
-def test_names_and_versions_have_one_rule(name: Any) -> None:
+def test_invalid_names_and_versions_are_rejected(name: Any) -> None:
     rule = "must be 1 to 128 characters without '/', ':' and control characters, beginning with a letter or digit"
     if name:
         with pytest.raises(SignatureError, match=f"^model: name {re.escape(repr(name))} {re.escape(rule)}$"):
@@ -319,11 +321,11 @@ def test_names_and_versions_have_one_rule(name: Any) -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "a b ü", "résumé-ranker_2.1", "9"])
-def test_names_may_be_what_clients_can_escape(name: str) -> None:
+def test_names_may_contain_escapable_characters(name: str) -> None:
     assert model(lambda: None, name=name, inputs=[], outputs=[]).name == name
 
 
-def test_what_has_no_name_needs_one() -> None:
+def test_unnamed_handler_needs_a_name() -> None:
     with pytest.raises(SignatureError, match=r"has no name of its own; give it one with model\(name=\.\.\.\)$"):
         model(lambda: None, inputs=[], outputs=[])
 
@@ -338,36 +340,36 @@ def test_what_has_no_name_needs_one() -> None:
         ({"batching": Batching}, "model 'm': batching must be a Batching, not <class"),
     ],
 )
-def test_options_are_checked(options: dict[str, Any], message: str) -> None:
+def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SignatureError, match=f"^{re.escape(message)}"):
         model(lambda: None, name="m", inputs=[], outputs=[], **options)
 
 
-def test_unknown_options_are_refused() -> None:
+def test_unknown_options_are_rejected() -> None:
     with pytest.raises(
         TypeError, match=r"^model\(\) has no option 'input'; it has name, version, description, inputs, outputs,"
     ):
         model(input=[X])  # type: ignore[call-overload]
 
 
-def test_what_cannot_handle_requests_is_refused() -> None:
+def test_objects_that_cannot_handle_requests_are_rejected() -> None:
     class Empty: ...
 
-    class Needy:
+    class NeedsPath:
         def __init__(self, path: str) -> None: ...
         def predict(self, x: int) -> None: ...
 
     with pytest.raises(SignatureError, match=r"^model 'Empty': class Empty has neither __call__ nor predict to handle"):
         model(Empty)
     with pytest.raises(
-        SignatureError, match=r"^model 'Needy': Needy\(\) needs 'path', and each instance is built without"
+        SignatureError, match=r"^model 'NeedsPath': NeedsPath\(\) needs 'path', and each instance is built without"
     ):
-        model(Needy)
+        model(NeedsPath)
     with pytest.raises(SignatureError, match=r"^model 'm': int cannot be called$"):
         model(3, name="m")  # type: ignore[call-overload]
 
 
-def test_a_server_takes_plain_functions_and_refuses_twins() -> None:
+def test_server_accepts_functions_and_rejects_duplicates() -> None:
     def add(a: int, b: int) -> int:
         return a + b
 
@@ -380,14 +382,14 @@ def test_a_server_takes_plain_functions_and_refuses_twins() -> None:
         Server()
 
 
-def test_addresses_are_known_only_after_the_start() -> None:
+def test_addresses_are_known_only_after_start() -> None:
     server = Server(double)
     assert (server.http_address, server.grpc_address) == (None, None)
     with pytest.raises(StartupError, match=r"^HTTP is off, or the server is not started$"):
         _ = server.http_url
 
 
-def test_the_curl_line_is_a_valid_request() -> None:
+def test_curl_example_is_a_valid_request() -> None:
     definition = Server(double).definitions[0]
     assert curl(definition, "http://127.0.0.1:8000", {}, path="/v2/models/double") == (
         "curl -s http://127.0.0.1:8000/v2/models/double/infer -H 'Content-Type: application/json' -d "
@@ -395,44 +397,44 @@ def test_the_curl_line_is_a_valid_request() -> None:
     )
 
 
-def test_the_curl_line_asks_as_the_model_answers() -> None:
-    def pieces(x: Any) -> Any:
+def test_curl_example_of_streams_and_sequences() -> None:
+    def chunks(x: Any) -> Any:
         yield x
 
     one = [Tensor("x", np.int32, [1])]
-    streaming = model(pieces, inputs=one, outputs=[Tensor("y", np.int32, [1])])
-    assert curl(streaming.definition(), "http://h:1", {}, path="/v2/models/pieces") == (
-        "curl -s -N http://h:1/v2/models/pieces/infer_stream -H 'Content-Type: application/json' -d "
+    streaming = model(chunks, inputs=one, outputs=[Tensor("y", np.int32, [1])])
+    assert curl(streaming.definition(), "http://h:1", {}, path="/v2/models/chunks") == (
+        "curl -s -N http://h:1/v2/models/chunks/infer_stream -H 'Content-Type: application/json' -d "
         """'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
     )
 
-    def remembers(x: Any, ctx: Context) -> Any:
+    def stateful(x: Any, ctx: Context) -> Any:
         return x
 
-    remembering = model(remembers, name="m", inputs=one, outputs=one, sequences=Sequences())
-    assert curl(remembering.definition(), "http://h:1", {}, path="/v2/models/m") == (
+    sequence_model = model(stateful, name="m", inputs=one, outputs=one, sequences=Sequences())
+    assert curl(sequence_model.definition(), "http://h:1", {}, path="/v2/models/m") == (
         "curl -s http://h:1/v2/models/m/infer -H 'Content-Type: application/json' -d "
         """'{"parameters":{"sequence_id":1,"sequence_start":true,"sequence_end":true},"""
         """"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
     )
 
 
-def test_the_curl_line_of_an_open_model_has_what_is_said_of_its_inputs() -> None:
-    def own(request: Request) -> Response:
+def test_curl_example_of_a_raw_request_model_uses_declared_inputs() -> None:
+    def raw_handler(request: Request) -> Response:
         return Response(outputs={})
 
-    told = model(own, name="m", inputs=[Tensor("x", np.int32, [1])], outputs=[])
-    assert curl(told.definition(), "http://h:1", {}, path="/v2/models/m") == (
+    described = model(raw_handler, name="m", inputs=[Tensor("x", np.int32, [1])], outputs=[])
+    assert curl(described.definition(), "http://h:1", {}, path="/v2/models/m") == (
         "curl -s http://h:1/v2/models/m/infer -H 'Content-Type: application/json' -d "
         """'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
     )
     assert (
-        curl(model(own, name="m").definition(), "http://h:1", {}, path="/v2/models/m")
+        curl(model(raw_handler, name="m").definition(), "http://h:1", {}, path="/v2/models/m")
         == "curl -s http://h:1/v2/models/m"
     )
 
 
-def test_the_curl_line_pipes_large_inputs_and_quotes_for_the_shell() -> None:
+def test_curl_example_pipes_large_inputs_and_quotes_for_the_shell() -> None:
     image = Tensor("it's", np.uint8, [-1, 100, 3])
     served = model(lambda x: x, name="m", inputs=[image], outputs=[Y], batching=Batching())
     line = curl(served.definition(), "unix:/tmp/a b", {}, path="/v2/models/m")
@@ -447,6 +449,6 @@ def test_the_curl_line_pipes_large_inputs_and_quotes_for_the_shell() -> None:
     )
 
 
-def test_the_curl_line_asks_for_metadata_where_no_document_can_be_made() -> None:
+def test_curl_example_falls_back_to_metadata() -> None:
     served = model(lambda x: x, name="m", inputs=[Tensor("x", bytes)], outputs=[Y])
     assert curl(served.definition(), "http://h:1", {"x": None}, path="/v2/models/m") == "curl -s http://h:1/v2/models/m"

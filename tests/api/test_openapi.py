@@ -1,4 +1,4 @@
-"""/openapi.json: a valid document, true of the server, whose examples work."""
+"""/openapi.json: a valid document that agrees with the server and whose examples work."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from penstock.testing import Client
 
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 FAILING = {"boom", "typed_err", "nonutf8", "wrong_dtype", "wrong_shape"}
-"""Fixture models that fail whatever they are asked."""
+"""Fixture models that fail on every request."""
 
-ASKED = ("/infer", "/infer_stream", "/generate", "/generate_stream", ":predict", ":explain")
+MODEL_CALLS = ("/infer", "/infer_stream", "/generate", "/generate_stream", ":predict", ":explain")
 
 Document = dict[str, Any]
 
@@ -33,7 +33,7 @@ Document = dict[str, Any]
     inputs=[Tensor("x", np.uint8, [2, 3]), Tensor("scale", np.float32, [], optional=True)],
     outputs=[Tensor("y", np.uint8, [2, 3])],
 )
-def odd(x: Any, scale: Any = None) -> Any:
+def escaped_name(x: Any, scale: Any = None) -> Any:
     return x
 
 
@@ -56,7 +56,7 @@ MODELS = (
     *protocol.MODELS,
     *documents.MODELS,
     *(one.with_options(name=f"v1_{one.name}") for one in v1.MODELS),
-    odd,
+    escaped_name,
     sparse,
     large,
     counting.counting,
@@ -65,7 +65,7 @@ MODELS = (
 
 @pytest.fixture(scope="module")
 def client() -> Iterator[Client]:
-    # Some models wait for a test that holds them.
+    # Some models wait at a gate, which only other tests need.
     protocol.GATE.opened.set()
     with Client(*MODELS, shared_memory="local") as client:
         yield client
@@ -77,15 +77,15 @@ def document(client: Client) -> Document:
     return dict(client.get("/openapi.json").json())
 
 
-def inferences(document: Document) -> Iterator[tuple[str, Document]]:
-    """Each path that asks a model in V2, with its operation."""
-    yield from ((path, operation) for path, operation in questions(document) if path.endswith("/infer"))
+def infer_operations(document: Document) -> Iterator[tuple[str, Document]]:
+    """Each V2 inference path with its operation."""
+    yield from ((path, operation) for path, operation in model_operations(document) if path.endswith("/infer"))
 
 
-def questions(document: Document) -> Iterator[tuple[str, Document]]:
-    """Each path that asks a model, with its operation."""
+def model_operations(document: Document) -> Iterator[tuple[str, Document]]:
+    """Each path that sends a request to a model, with its operation."""
     for path, item in document["paths"].items():
-        if path.endswith(ASKED):
+        if path.endswith(MODEL_CALLS):
             yield path, item["post"]
 
 
@@ -95,11 +95,11 @@ def example(operation: Document) -> Any:
 
 
 def checker(document: Document, schema: Document) -> jsonschema.Draft202012Validator:
-    """Validates against a schema whose references lead into the document."""
+    """A validator of a schema whose references resolve within the document."""
     return jsonschema.Draft202012Validator({"components": document["components"], **schema})
 
 
-def test_it_is_valid(document: Document) -> None:
+def test_document_is_valid(document: Document) -> None:
     OpenAPIV31SpecValidator(document).validate()
     schemas = document["components"]["schemas"]
     assert len(schemas) > 60
@@ -107,70 +107,70 @@ def test_it_is_valid(document: Document) -> None:
         jsonschema.Draft202012Validator.check_schema(schema)
 
 
-def test_every_route_of_the_protocol_is_in_it_and_no_other(document: Document) -> None:
-    known = rf"/(v1|v2)/models/(?!\{{)[^/:]+(/versions/\d+)?({'|'.join(ASKED)})"
+def test_documented_routes_match_the_protocol(document: Document) -> None:
+    known = rf"/(v1|v2)/models/(?!\{{)[^/:]+(/versions/\d+)?({'|'.join(MODEL_CALLS)})"
     described = set()
     for path, item in document["paths"].items():
-        found = re.fullmatch(known, path)
-        template = f"/{found[1]}/models/{{model}}{'/versions/{version}' * bool(found[2])}{found[3]}" if found else path
+        match = re.fullmatch(known, path)
+        template = f"/{match[1]}/models/{{model}}{'/versions/{version}' * bool(match[2])}{match[3]}" if match else path
         described |= {(method.upper(), template) for method in item}
     table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", PROTOCOL.read_text(), re.MULTILINE)
     assert described == set(table)
 
 
-def test_each_version_of_each_model_has_its_own_path(document: Document) -> None:
-    paths = {unquote(path) for path, _ in questions(document)}
+def test_each_model_version_has_its_own_path(document: Document) -> None:
+    paths = {unquote(path) for path, _ in model_operations(document)}
     for one in MODELS:
-        # One that streams gives no single answer.
+        # Streaming models have no unary call.
         call = "infer_stream" if one.streams else "infer"
         assert {f"/v2/models/{one.name}/{call}", f"/v2/models/{one.name}/versions/{one.version}/{call}"} <= paths
     assert "/v1/models/counting:predict" in paths
     assert document["paths"]["/v2/models/ver/infer"]["post"]["x-penstock"]["version"] == "2"
 
 
-def test_every_example_is_answered_and_all_is_as_the_schemas_say(client: Client, document: Document) -> None:
-    answered, silent = set(), set()
-    for path, operation in questions(document):
+def test_examples_succeed_and_responses_match_schemas(client: Client, document: Document) -> None:
+    valid_responses, without_example = set(), set()
+    for path, operation in model_operations(document):
         name, body = unquote(path).split("/")[3].split(":")[0], example(operation)
         if body is None:
-            silent.add(name)
+            without_example.add(name)
             continue
         request = operation["requestBody"]["content"]["application/json"]["schema"]
         checker(document, request).validate(body)
         if name in FAILING:
             continue
-        answer = client.post(path, json.dumps(body))
-        assert answer.status == 200, (path, body, answer.body)
+        response = client.post(path, json.dumps(body))
+        assert response.status == 200, (path, body, response.body)
         content = operation["responses"]["200"]["content"]
         if path.endswith("_stream"):
             schema = content["text/event-stream"]["x-event-data"]
-            texts = [line.removeprefix("data: ") for line in answer.body.decode().splitlines() if line]
+            texts = [line.removeprefix("data: ") for line in response.body.decode().splitlines() if line]
         else:
-            schema, texts = content["application/json"]["schema"], [answer.body.decode()]
+            schema, texts = content["application/json"]["schema"], [response.body.decode()]
         for text in texts:
             checker(document, schema).validate(json.loads(text))
-        answered.add(name)
-    assert silent == {"weigh", "large"}
-    assert answered == {one.name for one in MODELS} - FAILING - silent
+        valid_responses.add(name)
+    assert without_example == {"weigh", "large"}
+    assert valid_responses == {one.name for one in MODELS} - FAILING - without_example
 
 
-def test_every_other_route_answers_as_it_says(client: Client, document: Document) -> None:
+def test_other_routes_match_their_schemas(client: Client, document: Document) -> None:
     for path, item in document["paths"].items():
         operation = item.get("get")
         if operation is None or "{region}" in path:
             continue
-        answer = client.get(path.replace("{model}", "add").replace("{version}", "1"))
+        response = client.get(path.replace("{model}", "add").replace("{version}", "1"))
         if path == "/debug/batching":
-            assert answer.status == 501, "it is off unless asked for"
+            assert response.status == 501, "off by default"
             continue
-        assert answer.status == 200, (path, answer.body)
+        assert response.status == 200, (path, response.body)
         [(media_type, content)] = operation["responses"]["200"]["content"].items()
-        assert answer.headers["content-type"] == media_type, path
+        assert response.headers["content-type"] == media_type, path
         if media_type == "application/json":
-            checker(document, content["schema"]).validate(answer.json())
+            checker(document, content["schema"]).validate(response.json())
 
 
-def test_refusals_are_as_they_say(client: Client, document: Document) -> None:
+def test_error_responses_match_their_schema(client: Client, document: Document) -> None:
     responses = document["paths"]["/v2/models/add/infer"]["post"]["responses"]
     assert " ".join(responses) == "200 400 403 404 413 414 415 429 431 500 501 503 504"
     error = checker(document, {"$ref": "#/components/schemas/Error"})
@@ -180,10 +180,10 @@ def test_refusals_are_as_they_say(client: Client, document: Document) -> None:
         ("add", "{}", {"Content-Encoding": "lzma"}, 415),
         ("boom", json.dumps(example(document["paths"]["/v2/models/boom/infer"]["post"])), {}, 500),
     ]:
-        answer = client.post(f"/v2/models/{path}/infer", body, headers=headers)
-        assert answer.status == status
+        response = client.post(f"/v2/models/{path}/infer", body, headers=headers)
+        assert response.status == status
         assert str(status) in responses
-        error.validate(answer.json())
+        error.validate(response.json())
 
 
 FORMATS = {
@@ -199,62 +199,62 @@ def formats(content: Document) -> set[str]:
     return content.keys() & FORMATS
 
 
-def test_formats_are_named_where_they_have_a_place(document: Document) -> None:
-    def listed(path: str) -> tuple[set[str], set[str]]:
+def test_formats_are_listed_where_supported(document: Document) -> None:
+    def formats_of(path: str) -> tuple[set[str], set[str]]:
         operation = document["paths"][path]["post"]
         return formats(operation["requestBody"]["content"]), formats(operation["responses"]["200"]["content"])
 
     npy, arrow, safetensors = "application/x-npy", "application/vnd.apache.arrow.stream", "application/x-safetensors"
-    assert listed("/v2/models/scalar/infer") == (FORMATS, FORMATS)
-    # npy has one array; an answer may be one of several outputs.
-    assert listed("/v2/models/add/infer") == (FORMATS - {npy}, FORMATS)
-    assert listed("/v2/models/ident_BYTES/infer") == (FORMATS - {safetensors}, FORMATS - {safetensors})
-    assert listed("/v2/models/ident_BF16/infer") == (FORMATS - {arrow}, FORMATS - {arrow})
-    assert listed("/v2/models/add/generate") == (set(), set())
+    assert formats_of("/v2/models/scalar/infer") == (FORMATS, FORMATS)
+    # npy holds one array; a response may select one of several outputs.
+    assert formats_of("/v2/models/add/infer") == (FORMATS - {npy}, FORMATS)
+    assert formats_of("/v2/models/ident_BYTES/infer") == (FORMATS - {safetensors}, FORMATS - {safetensors})
+    assert formats_of("/v2/models/ident_BF16/infer") == (FORMATS - {arrow}, FORMATS - {arrow})
+    assert formats_of("/v2/models/add/generate") == (set(), set())
     content = document["paths"]["/v2/models/add/infer"]["post"]["requestBody"]["content"]
     assert content["application/x-npz"]["schema"]["description"] == (
         "Arrays by name as `numpy.savez` writes them: `a` FP32 [-1, 4], `b` FP32 [-1, 4]."
     )
 
 
-def test_an_answer_comes_in_the_formats_that_are_named_and_no_other(client: Client, document: Document) -> None:
-    seen = set()
-    for path, operation in inferences(document):
+def test_responses_support_exactly_the_listed_formats(client: Client, document: Document) -> None:
+    checked_formats = set()
+    for path, operation in infer_operations(document):
         body = example(operation)
         if unquote(path).split("/")[3] in FAILING or body is None:
             continue
-        for kind in sorted(FORMATS):
+        for media_type in sorted(FORMATS):
             results = []
             for output in operation["x-penstock"]["outputs"]:
-                asked = {**body, "outputs": [{"name": output["name"]}]}
-                answer = client.post(path, json.dumps(asked), headers={"Accept": kind})
-                has_place = answer.status == 200
-                assert has_place or "accept another format" in answer.error()
-                assert answer.headers["content-type"] == (kind if has_place else "application/json")
-                results.append(has_place)
-            assert any(results) is (kind in operation["responses"]["200"]["content"]), (path, kind)
-            seen.add(kind)
-    assert seen == FORMATS
+                selected = {**body, "outputs": [{"name": output["name"]}]}
+                response = client.post(path, json.dumps(selected), headers={"Accept": media_type})
+                supported = response.status == 200
+                assert supported or "accept another format" in response.error()
+                assert response.headers["content-type"] == (media_type if supported else "application/json")
+                results.append(supported)
+            assert any(results) is (media_type in operation["responses"]["200"]["content"]), (path, media_type)
+            checked_formats.add(media_type)
+    assert checked_formats == FORMATS
 
 
-def test_msgpack_is_as_its_schemas_say(client: Client, document: Document) -> None:
-    answered = 0
-    for path, operation in inferences(document):
+def test_msgpack_matches_its_schemas(client: Client, document: Document) -> None:
+    valid_responses = 0
+    for path, operation in infer_operations(document):
         body = example(operation)
         if unquote(path).split("/")[3] in FAILING or body is None:
             continue
         content = operation["requestBody"]["content"]["application/msgpack"]
         checker(document, content["schema"]).validate(body)
-        answer = client.post(path, msgpack.packb(body), headers={"Content-Type": "application/msgpack"})
-        assert answer.status == 200, (path, answer.body)
+        response = client.post(path, msgpack.packb(body), headers={"Content-Type": "application/msgpack"})
+        assert response.status == 200, (path, response.body)
         schema = operation["responses"]["200"]["content"]["application/msgpack"]["schema"]
-        checker(document, schema).validate(msgpack.unpackb(answer.body))
-        answered += 1
-    assert answered > 20
+        checker(document, schema).validate(msgpack.unpackb(response.body))
+        valid_responses += 1
+    assert valid_responses > 20
 
 
 @pytest.mark.parametrize(
-    ("change", "refused"),
+    ("change", "rejected"),
     [
         ({}, False),
         ({"data": [[1, 2, 3], [4, 5, 6]]}, False),
@@ -275,16 +275,18 @@ def test_msgpack_is_as_its_schemas_say(client: Client, document: Document) -> No
         ({"unknown": [1]}, False),
     ],
 )
-def test_the_schema_and_the_server_agree(client: Client, document: Document, change: Document, refused: bool) -> None:
+def test_schema_and_server_accept_the_same_inputs(
+    client: Client, document: Document, change: Document, rejected: bool
+) -> None:
     tensor = {"name": "x", "datatype": "UINT8", "shape": [2, 3], "data": [1, 2, 3, 4, 5, 255], **change}
     body = {"inputs": [tensor]}
     operation = document["paths"]["/v2/models/a%20b%7B%C3%BC%7D/infer"]["post"]
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
-    assert checker(document, schema).is_valid(body) is not refused
-    assert client.post("/v2/models/a%20b%7B%C3%BC%7D/infer", json.dumps(body)).status == (400 if refused else 200)
+    assert checker(document, schema).is_valid(body) is not rejected
+    assert client.post("/v2/models/a%20b%7B%C3%BC%7D/infer", json.dumps(body)).status == (400 if rejected else 200)
 
 
-def test_an_input_is_there_once_in_any_order(client: Client, document: Document) -> None:
+def test_inputs_are_required_once_in_any_order(client: Client, document: Document) -> None:
     schema = document["paths"]["/v2/models/add/infer"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     a, b = ({"name": name, "datatype": "FP32", "shape": [1, 4], "data": [1, 2, 3, 4]} for name in "ab")
     for inputs, status in [([a, b], 200), ([b, a], 200), ([a], 400), ([a, a], 400), ([a, b, a], 400)]:
@@ -292,7 +294,7 @@ def test_an_input_is_there_once_in_any_order(client: Client, document: Document)
         assert client.post("/v2/models/add/infer", json.dumps({"inputs": inputs})).status == status
 
 
-def test_rows_are_bounded_as_the_model_takes_them(document: Document) -> None:
+def test_row_bounds_match_the_model(document: Document) -> None:
     def rows(name: str) -> Any:
         items = document["components"]["schemas"][f"{name}.1.Request"]["properties"]["inputs"]["items"]
         first = items["oneOf"][0] if "oneOf" in items else items
@@ -302,7 +304,7 @@ def test_rows_are_bounded_as_the_model_takes_them(document: Document) -> None:
     assert rows("sparse")["maximum"] == 4 * 2
 
 
-def test_documents_have_their_own_schemas(client: Client, document: Document) -> None:
+def test_structured_inputs_have_their_own_schemas(client: Client, document: Document) -> None:
     def schema(name: str) -> jsonschema.Draft202012Validator:
         return checker(document, {"$ref": f"#/components/schemas/{name}"})
 
@@ -332,31 +334,31 @@ def test_documents_have_their_own_schemas(client: Client, document: Document) ->
     assert schema("greet.1.output.output").is_valid({"text": "Hello", "score": 1})
 
 
-def test_descriptions_are_the_authors_words(document: Document) -> None:
-    def said(name: str) -> str:
+def test_descriptions_are_the_authors_text(document: Document) -> None:
+    def description(name: str) -> str:
         return str(document["paths"][f"/v2/models/{name}/infer"]["post"]["description"])
 
-    assert said("greet") == "Greets a user, louder if asked to."
-    assert said("movie") == "What a film is worth."
-    assert said("ask") == "Answers `question`, not <b>markup</b>."
-    assert said("chain") == ""
+    assert description("greet") == "Greets a user, louder if asked to."
+    assert description("movie") == "What a film is worth."
+    assert description("ask") == "Answers `question`, not <b>markup</b>."
+    assert description("chain") == ""
 
 
-def test_a_model_has_its_own_document(client: Client) -> None:
-    own = client.get("/v2/models/ver/docs/dataplane.json").json()
-    asked = [path for path, _ in inferences(own)]
-    assert len(own["paths"]["/v1/models/ver:predict"]) == 1
-    assert asked == ["/v2/models/ver/infer", "/v2/models/ver/versions/1/infer", "/v2/models/ver/versions/2/infer"]
-    assert own["components"]["parameters"]["Version"]["schema"]["enum"] == ["1", "2"]
+def test_each_model_has_its_own_document(client: Client) -> None:
+    model_document = client.get("/v2/models/ver/docs/dataplane.json").json()
+    selected = [path for path, _ in infer_operations(model_document)]
+    assert len(model_document["paths"]["/v1/models/ver:predict"]) == 1
+    assert selected == ["/v2/models/ver/infer", "/v2/models/ver/versions/1/infer", "/v2/models/ver/versions/2/infer"]
+    assert model_document["components"]["parameters"]["Version"]["schema"]["enum"] == ["1", "2"]
     assert client.get("/v2/docs/dataplane.json").body == client.get("/openapi.json").body
     for path in ("/v2/models/zzz/docs", "/v2/models/zzz/docs/dataplane.json"):
-        refused = client.get(path)
-        assert (refused.status, refused.error()) == (404, "unknown model 'zzz'")
+        rejected = client.get(path)
+        assert (rejected.status, rejected.error()) == (404, "unknown model 'zzz'")
 
 
-def test_settings_show(document: Document) -> None:
+def test_document_reflects_server_settings(document: Document) -> None:
     settings = {"strict_json": True, "dialect": "triton", "max_body_bytes": 1000, "server_name": "mine"}
-    with Client(protocol.add, odd, timing_headers=True, **settings) as client:
+    with Client(protocol.add, escaped_name, timing_headers=True, **settings) as client:
         changed = client.get("/openapi.json").json()
     assert changed["info"]["title"] == "mine"
     responses = changed["paths"]["/v2/models/add/infer"]["post"]["responses"]
@@ -370,27 +372,27 @@ def test_settings_show(document: Document) -> None:
 
 
 @pytest.mark.parametrize("path", ["/docs", "/v2/docs", "/v2/models/add/docs"])
-def test_the_page_may_load_nothing_from_elsewhere(client: Client, path: str) -> None:
-    answer = client.get(path)
-    assert answer.status == 200
-    assert answer.headers["content-type"] == "text/html; charset=utf-8"
-    policy = dict(part.strip().split(" ", 1) for part in answer.headers["content-security-policy"].split(";"))
+def test_docs_page_forbids_external_resources(client: Client, path: str) -> None:
+    response = client.get(path)
+    assert response.status == 200
+    assert response.headers["content-type"] == "text/html; charset=utf-8"
+    policy = dict(part.strip().split(" ", 1) for part in response.headers["content-security-policy"].split(";"))
     assert policy.pop("style-src").startswith("'sha256-")
     assert policy.pop("script-src").startswith("'sha256-")
     none = dict.fromkeys(["default-src", "base-uri", "form-action", "frame-ancestors"], "'none'")
     assert policy == {**none, "connect-src": "'self'"}
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert len(answer.body) < 48_000
+    assert response.headers["x-content-type-options"] == "nosniff"
+    assert len(response.body) < 48_000
 
 
-def test_it_can_be_switched_off() -> None:
+def test_docs_can_be_disabled() -> None:
     with Client(protocol.add, docs=False) as client:
         for path in ("/docs", "/openapi.json", "/v2/docs", "/v2/docs/dataplane.json", "/v2/models/add/docs"):
-            answer = client.get(path)
-            assert (answer.status, answer.error()) == (404, "Not Found")
+            response = client.get(path)
+            assert (response.status, response.error()) == (404, "Not Found")
         assert client.get("/v2/models/add").status == 200
 
 
-def test_what_is_no_description_is_refused() -> None:
+def test_invalid_description_is_rejected() -> None:
     with pytest.raises(SignatureError, match="model 'odd': description must be text, not 1"):
         model(lambda: None, name="odd", inputs=[], outputs=[], description=1)  # type: ignore[call-overload]

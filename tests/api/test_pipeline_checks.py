@@ -1,4 +1,4 @@
-"""Pipelines as they are declared: what fits together, and what is refused before anything is loaded."""
+"""Validation of pipeline declarations, before a model is loaded."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from penstock import Batching, Pipeline, SignatureError, Step, Tensor, model
 from penstock._model.resolve import definitions_of
 
 
-def stage(name: str, takes: Tensor, gives: Tensor, **options: Any) -> Any:
-    return model(name=name, inputs=[takes], outputs=[gives], **options)(lambda x: x)
+def stage(name: str, input_tensor: Tensor, output_tensor: Tensor, **options: Any) -> Any:
+    return model(name=name, inputs=[input_tensor], outputs=[output_tensor], **options)(lambda x: x)
 
 
 def fp32(name: str, *shape: int) -> Tensor:
@@ -26,15 +26,17 @@ WIDE = stage("wide", fp32("x", 9), fp32("y", 2), batching=Batching(max_size=8))
 WHOLE = stage("whole", Tensor("x", np.int64, [-1, 8]), fp32("y", 2))
 
 
-def test_the_signature_is_that_of_the_ends() -> None:
+def test_pipeline_signature_is_that_of_its_ends() -> None:
     steps = [
         Step(B, {"x": "middle"}, {"y": "out"}),
         Step(A, {"x": "in"}, {"y": "middle"}),
         Step("c", {"x": "middle"}, {}),
     ]
-    found = {one.name: one for one in definitions_of([A, B, C, Pipeline("p", steps, inputs=["in"], outputs=["out"])])}
-    pipeline = found["p"]
-    # With the batch axis, as its steps see it.
+    definitions = {
+        one.name: one for one in definitions_of([A, B, C, Pipeline("p", steps, inputs=["in"], outputs=["out"])])
+    }
+    pipeline = definitions["p"]
+    # Shapes include the batch axis, as in the steps.
     assert pipeline.inputs == (fp32("in", -1, 4),)
     assert pipeline.outputs == (fp32("out", -1, 2),)
     assert pipeline.batching is None
@@ -43,14 +45,14 @@ def test_the_signature_is_that_of_the_ends() -> None:
 
 CHAIN = [Step(A, {"x": "in"}, {"y": "middle"})]
 
-REFUSED = {
+INVALID = {
     "no model": ([Step("z", {}, {})], "there is no model 'z'; give it to the server beside the pipeline"),
     "no input": ([Step(A, {"q": "in"}, {"y": "out"})], "step 'a' has no input 'q', it has 'x'"),
     "no output": ([Step(A, {"x": "in"}, {"q": "out"})], "step 'a' has no output 'q', it has 'y'"),
     "missing": ([Step(A, {}, {"y": "out"})], "step 'a' is not given its input 'x'"),
-    "nowhere": (
-        [*CHAIN, Step(B, {"x": "nowhere"}, {"y": "out"})],
-        "step 'b' takes 'nowhere', which is no input and which no step gives",
+    "unknown": (
+        [*CHAIN, Step(B, {"x": "unknown"}, {"y": "out"})],
+        "step 'b' takes 'unknown', which is no input and which no step gives",
     ),
     "shape": (
         [*CHAIN, Step(WIDE, {"x": "middle"}, {"y": "out"})],
@@ -77,21 +79,21 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("kind", REFUSED)
-def test_what_does_not_fit_is_refused_by_name(kind: str) -> None:
-    steps, told = REFUSED[kind]
+@pytest.mark.parametrize("case", INVALID)
+def test_invalid_steps_are_rejected_by_name(case: str) -> None:
+    steps, message = INVALID[case]
     back = stage("back", fp32("x", 2), fp32("y", 8), batching=Batching(max_size=8))
-    with pytest.raises(SignatureError) as refused:
+    with pytest.raises(SignatureError) as raised:
         definitions_of([A, B, C, WIDE, WHOLE, back, Pipeline("p", steps, inputs=["in"], outputs=["out"])])
-    assert str(refused.value).startswith("pipeline 'p': ")
-    assert told in str(refused.value)
+    assert str(raised.value).startswith("pipeline 'p': ")
+    assert message in str(raised.value)
 
 
-def test_a_pipeline_may_be_a_step_but_not_its_own() -> None:
+def test_pipeline_may_be_a_step_but_not_of_itself() -> None:
     inner = Pipeline("inner", CHAIN, inputs=["in"], outputs=["middle"])
     outer = Pipeline("outer", [Step("inner"), Step(B, {"x": "middle"}, {"y": "out"})], inputs=["in"], outputs=["out"])
-    found = {one.name: one for one in definitions_of([outer, inner, A, B])}
-    assert found["outer"].inputs == (fp32("in", -1, 4),)
+    definitions = {one.name: one for one in definitions_of([outer, inner, A, B])}
+    assert definitions["outer"].inputs == (fp32("in", -1, 4),)
     one, other = (
         Pipeline(name, [Step(step)], inputs=["in"], outputs=["in2"]) for name, step in (("p", "q"), ("q", "p"))
     )
@@ -99,12 +101,12 @@ def test_a_pipeline_may_be_a_step_but_not_its_own() -> None:
         definitions_of([one, other])
 
 
-def test_what_a_pipeline_is_made_of_is_checked_at_once() -> None:
-    def made(**changes: Any) -> Pipeline:
+def test_pipeline_arguments_are_validated_at_construction() -> None:
+    def make(**changes: Any) -> Pipeline:
         return Pipeline(**{"name": "p", "steps": CHAIN, "inputs": ["in"], "outputs": ["middle"], **changes})
 
-    assert repr(made()) == "Pipeline('p', [Step('a', inputs={'x': 'in'}, outputs={'y': 'middle'})])"
-    for changes, told in (
+    assert repr(make()) == "Pipeline('p', [Step('a', inputs={'x': 'in'}, outputs={'y': 'middle'})])"
+    for changes, message in (
         ({"name": "a/b"}, "pipeline: name 'a/b' must be 1 to 128 characters"),
         ({"version": ""}, "pipeline 'p': version '' must be 1 to 128 characters"),
         ({"steps": []}, "pipeline 'p': steps must be a list of one Step or more, not []"),
@@ -114,8 +116,8 @@ def test_what_a_pipeline_is_made_of_is_checked_at_once() -> None:
         ({"max_concurrency": 0}, "pipeline 'p': max_concurrency must be an integer of 1 or more, not 0"),
         ({"max_queue": True}, "pipeline 'p': max_queue must be an integer of 1 or more, not True"),
     ):
-        with pytest.raises(SignatureError) as refused:
-            made(**changes)
-        assert str(refused.value).startswith(told)
+        with pytest.raises(SignatureError) as raised:
+            make(**changes)
+        assert str(raised.value).startswith(message)
     with pytest.raises(SignatureError, match="a step's model is a @model, a Pipeline or a name, not <function"):
-        Step(test_the_signature_is_that_of_the_ends)  # type: ignore[arg-type]
+        Step(test_pipeline_signature_is_that_of_its_ends)  # type: ignore[arg-type]

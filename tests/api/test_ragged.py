@@ -1,4 +1,4 @@
-"""Rows of different lengths in one batch: one behind another, filled up, and only with their like."""
+"""Ragged batches: concatenated rows, padded rows, and windows of similar lengths."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from penstock.testing import Client
 from waiting import Gate, at_once, until
 
 RAGGED = Tensor("x", np.float32, [-1], ragged=True)
-FILLED = Tensor("x", np.float32, [-1], pad=-1)
+PADDED = Tensor("x", np.float32, [-1], pad=-1)
 
 
 class Held:
-    """A model whose first call waits, so that the requests behind it are there together."""
+    """A model whose first call waits, so that later requests share a batch."""
 
     def __init__(self, handle: Callable[..., Any], inputs: list[Tensor], output: Tensor, **options: Any) -> None:
         self.gate, self.calls = Gate(), list[Any]()
@@ -47,22 +47,22 @@ class Held:
         return self.handle(*arguments)
 
     def run(self, requests: list[np.ndarray[Any, Any]]) -> list[Any]:
-        """Queues the requests behind a first one, in order. Their outputs, or what they raised."""
+        """Outputs or exceptions of the requests, queued in order behind a first one."""
         with Client(self.model) as client:
 
-            def ask(x: Any) -> Callable[[], Any]:
-                def answer() -> Any:
+            def request(x: Any) -> Callable[[], Any]:
+                def send() -> Any:
                     try:
                         return client.infer("m", {"x": x})["y"]
                     except (HandlerError, InvalidInput) as error:
                         return error
 
-                return answer
+                return send
 
-            futures = at_once([ask(requests[0][:1])])
+            futures = at_once([request(requests[0][:1])])
             self.gate.await_entered()
             for index, x in enumerate(requests):
-                futures += at_once([ask(x)])
+                futures += at_once([request(x)])
 
                 def is_queued(wanted: int = index + 1) -> bool:
                     return metric(client.get("/metrics").body.decode(), "penstock_queue_depth") == wanted
@@ -73,26 +73,26 @@ class Held:
 
 
 def rows(*shapes: tuple[int, int]) -> list[np.ndarray[Any, Any]]:
-    """A request of each shape, whose rows are numbered on."""
+    """One request per shape, filled with consecutive numbers."""
     return [np.full(shape, index + 1, np.float32) for index, shape in enumerate(shapes)]
 
 
-def test_rows_of_different_lengths_lie_one_behind_another() -> None:
+def test_ragged_rows_are_concatenated() -> None:
     held = Held(lambda x: np.array([[row.sum()] for row in x], np.float32), [RAGGED], Tensor("y", np.float32, [1]))
-    answers = held.run(rows((1, 3), (2, 1), (1, 0), (1, 2)))
-    assert [answer.tolist() for answer in answers] == [[[3]], [[2], [2]], [[0]], [[8]]]
-    alone, joined = held.calls
-    assert (alone.values.tolist(), alone.lengths.tolist()) == ([1, 1, 1], [3])
-    assert joined.values.tolist() == [1, 1, 1, 2, 2, 4, 4]
-    assert joined.lengths.tolist() == [3, 1, 1, 0, 2]
-    assert joined.offsets.tolist() == [0, 3, 4, 5, 5, 7]
-    assert len(joined) == 5
-    assert joined[-1].tolist() == [4, 4]
-    assert all(np.shares_memory(row, joined.values) for row in joined if len(row))
-    assert joined.values.flags.writeable
+    responses = held.run(rows((1, 3), (2, 1), (1, 0), (1, 2)))
+    assert [send.tolist() for send in responses] == [[[3]], [[2], [2]], [[0]], [[8]]]
+    first, batch = held.calls
+    assert (first.values.tolist(), first.lengths.tolist()) == ([1, 1, 1], [3])
+    assert batch.values.tolist() == [1, 1, 1, 2, 2, 4, 4]
+    assert batch.lengths.tolist() == [3, 1, 1, 0, 2]
+    assert batch.offsets.tolist() == [0, 3, 4, 5, 5, 7]
+    assert len(batch) == 5
+    assert batch[-1].tolist() == [4, 4]
+    assert all(np.shares_memory(row, batch.values) for row in batch if len(row))
+    assert batch.values.flags.writeable
 
 
-def test_outputs_may_be_ragged_too() -> None:
+def test_outputs_may_be_ragged() -> None:
     output = Tensor("y", np.float32, [-1], ragged=True)
     for handle in (
         lambda x: Ragged(x.values * 10, x.lengths),
@@ -105,45 +105,45 @@ def test_outputs_may_be_ragged_too() -> None:
             assert (y == x * 10).all()
 
 
-def test_the_rows_of_one_request_must_come_back_in_one_length() -> None:
+def test_rows_of_one_request_must_have_equal_output_lengths() -> None:
     def handle(x: Any) -> Any:
         return [row[: index + 1] for index, row in enumerate(x)]
 
-    answers = Held(handle, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 5), (2, 5), (1, 5)))
-    assert answers[0].tolist() == [[1]]
+    responses = Held(handle, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 5), (2, 5), (1, 5)))
+    assert responses[0].tolist() == [[1]]
     assert "row 1: model 'm' returned 3 steps of output 'y' for this row and 2 for the request's first" in str(
-        answers[1]
+        responses[1]
     )
-    assert answers[2].tolist() == [[3, 3, 3, 3]]
+    assert responses[2].tolist() == [[3, 3, 3, 3]]
 
 
-def test_rows_that_fail_alone() -> None:
+def test_ragged_rows_fail_separately() -> None:
     def handle(x: Any) -> Any:
         return [InvalidInput("empty") if len(row) == 0 else row for row in x]
 
-    answers = Held(handle, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 2), (1, 0), (1, 1)))
-    assert [answers[0].tolist(), str(answers[1]), answers[2].tolist()] == [[[1, 1]], "empty", [[3]]]
+    responses = Held(handle, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 2), (1, 0), (1, 1)))
+    assert [responses[0].tolist(), str(responses[1]), responses[2].tolist()] == [[[1, 1]], "empty", [[3]]]
 
     def errors(x: Any) -> Any:
         return RowErrors({1: InvalidInput("no")}, Ragged(x.values, x.lengths)) if len(x) > 1 else x
 
-    answers = Held(errors, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 2), (1, 3), (1, 1)))
-    assert [answers[0].tolist(), str(answers[1]), answers[2].tolist()] == [[[1, 1]], "no", [[3]]]
+    responses = Held(errors, [RAGGED], Tensor("y", np.float32, [-1], ragged=True)).run(rows((1, 2), (1, 3), (1, 1)))
+    assert [responses[0].tolist(), str(responses[1]), responses[2].tolist()] == [[[1, 1]], "no", [[3]]]
 
 
-def test_rows_are_filled_up_to_the_longest() -> None:
-    held = Held(lambda x: x.mask.sum(1, keepdims=True), [FILLED], Tensor("y", np.int64, [1]))
-    answers = held.run(rows((1, 3), (2, 1), (1, 0)))
-    assert [answer.tolist() for answer in answers] == [[[3]], [[1], [1]], [[0]]]
-    filled = held.calls[1]
-    assert filled.values.tolist() == [[1, 1, 1], [2, -1, -1], [2, -1, -1], [-1, -1, -1]]
-    assert filled.lengths.tolist() == [3, 1, 1, 0]
-    assert filled.mask.tolist() == [[True] * 3, [True, False, False], [True, False, False], [False] * 3]
-    alone = held.calls[0]
-    assert (alone.values.tolist(), alone.lengths.tolist(), len(alone)) == ([[1, 1, 1]], [3], 1)
+def test_rows_are_padded_to_the_longest() -> None:
+    held = Held(lambda x: x.mask.sum(1, keepdims=True), [PADDED], Tensor("y", np.int64, [1]))
+    responses = held.run(rows((1, 3), (2, 1), (1, 0)))
+    assert [send.tolist() for send in responses] == [[[3]], [[1], [1]], [[0]]]
+    padded = held.calls[1]
+    assert padded.values.tolist() == [[1, 1, 1], [2, -1, -1], [2, -1, -1], [-1, -1, -1]]
+    assert padded.lengths.tolist() == [3, 1, 1, 0]
+    assert padded.mask.tolist() == [[True] * 3, [True, False, False], [True, False, False], [False] * 3]
+    first = held.calls[0]
+    assert (first.values.tolist(), first.lengths.tolist(), len(first)) == ([[1, 1, 1]], [3], 1)
 
 
-def test_texts_and_further_axes() -> None:
+def test_texts_and_further_axes_are_batched() -> None:
     texts = Tensor("x", str, [-1], pad="-")
     held = Held(lambda x: x.lengths[:, None], [texts], Tensor("y", np.int64, [1]))
     held.run([np.array([["a", "bc"]], object), np.array([["d"], ["e"]], object)])
@@ -159,14 +159,14 @@ def test_texts_and_further_axes() -> None:
     assert held.calls[1].values.tolist() == [[[1, 1], [1, 1]], [[1, 1], [0, 0]]]
 
 
-def test_other_axes_still_keep_requests_apart() -> None:
+def test_different_fixed_axes_do_not_share_a_batch() -> None:
     ragged = Tensor("x", np.float32, [-1, -1], ragged=True)
     held = Held(lambda x: x.lengths[:, None], [ragged], Tensor("y", np.int64, [1]))
     held.run([np.ones((1, length, width), np.float32) for length, width in [(2, 3), (4, 5), (1, 3)]])
     assert [call.values.shape for call in held.calls] == [(2, 3), (3, 3), (4, 5)]
 
 
-def test_a_window_keeps_short_rows_from_long_ones() -> None:
+def test_window_separates_short_from_long_rows() -> None:
     output = Tensor("y", np.int64, [1])
     for window, batches in [
         (None, [[8, 7, 1, 6, 2, 40]]),
@@ -174,41 +174,41 @@ def test_a_window_keeps_short_rows_from_long_ones() -> None:
         (2, [[8, 7, 6], [1, 2], [40]]),
         ([4, 16], [[8, 7, 6], [1, 2], [40]]),
     ]:
-        held = Held(lambda x: x.lengths[:, None], [FILLED], output, batching=Batching(max_size=16, window=window))
+        held = Held(lambda x: x.lengths[:, None], [PADDED], output, batching=Batching(max_size=16, window=window))
         held.run(rows(*[(1, length) for length in (8, 7, 1, 6, 2, 40)]))
         assert [call.lengths.tolist() for call in held.calls[1:]] == batches, window
 
 
-def test_the_oldest_decides_so_none_starves() -> None:
+def test_oldest_request_selects_the_window() -> None:
     held = Held(
-        lambda x: x.lengths[:, None], [FILLED], Tensor("y", np.int64, [1]), batching=Batching(max_size=2, window=[10])
+        lambda x: x.lengths[:, None], [PADDED], Tensor("y", np.int64, [1]), batching=Batching(max_size=2, window=[10])
     )
     held.run(rows(*[(1, length) for length in (3, 100, 3, 3, 3, 3)]))
     assert [call.lengths.tolist() for call in held.calls[1:]] == [[3, 3], [100], [3, 3], [3]]
 
 
-def test_what_is_filled_up_costs_as_much_as_the_longest() -> None:
-    for tensor, batches in [(RAGGED, [[2, 2, 6], [3, 1]]), (FILLED, [[2, 2], [6], [3, 1]])]:
+def test_padded_batch_costs_its_longest_row_times_rows() -> None:
+    for tensor, batches in [(RAGGED, [[2, 2, 6], [3, 1]]), (PADDED, [[2, 2], [6], [3, 1]])]:
         batching = Batching(max_size=16, cost=Dim("x"), max_cost=10)
         held = Held(lambda x: x.lengths[:, None], [tensor], Tensor("y", np.int64, [1]), batching=batching)
         held.run(rows(*[(1, length) for length in (2, 2, 6, 3, 1)]))
         assert [call.lengths.tolist() for call in held.calls[1:]] == batches
 
 
-def multiplied(x: Any) -> Any:
-    """Ten times each row, and its sum."""
+def scale(x: Any) -> Any:
+    """Each row times ten, and its sum."""
     rows = list(x) if isinstance(x, Ragged) else [row[:length] for row, length in zip(x.values, x.lengths, strict=True)]
     return [row * 10 for row in rows], np.array([[row.sum()] for row in rows], np.float32)
 
 
-async def multiplied_later(x: Any) -> Any:
-    return multiplied(x)
+async def scale_async(x: Any) -> Any:
+    return scale(x)
 
 
 @pytest.mark.parametrize("kind", ["thread", "process", "async"])
-@pytest.mark.parametrize("tensor", [RAGGED, FILLED], ids=["ragged", "filled"])
-def test_wherever_it_runs(kind: str, tensor: Tensor) -> None:
-    handler = multiplied_later if kind == "async" else multiplied
+@pytest.mark.parametrize("tensor", [RAGGED, PADDED], ids=["ragged", "padded"])
+def test_ragged_inputs_work_in_threads_processes_and_async(kind: str, tensor: Tensor) -> None:
+    handler = scale_async if kind == "async" else scale
     outputs = [Tensor("y", np.float32, [-1], ragged=True), Tensor("sum", np.float32, [1])]
     instances = Processes(1) if kind == "process" else 1
     served = model(
@@ -216,19 +216,19 @@ def test_wherever_it_runs(kind: str, tensor: Tensor) -> None:
     )
     with Client(served) as client:
 
-        def ask(length: int) -> Any:
+        def request(length: int) -> Any:
             x = np.arange(length * 2, dtype=np.float32).reshape(2, length)
-            answer = client.infer("m", {"x": x})
-            assert (answer["y"] == x * 10).all()
-            assert answer["y"].shape == x.shape
-            assert (answer["sum"] == x.sum(1, keepdims=True)).all()
+            send = client.infer("m", {"x": x})
+            assert (send["y"] == x * 10).all()
+            assert send["y"].shape == x.shape
+            assert (send["sum"] == x.sum(1, keepdims=True)).all()
 
-        futures = at_once([lambda length=length: ask(length) for length in [3, 0, 7, 1, 3, 2000, 2, 5] * 3])
+        futures = at_once([lambda length=length: request(length) for length in [3, 0, 7, 1, 3, 2000, 2, 5] * 3])
         for future in futures:
             future.result()
 
 
-def test_over_the_wire_and_in_the_configuration() -> None:
+def test_ragged_input_appears_in_config_and_metadata() -> None:
     served = model(
         lambda x: x.lengths[:, None],
         name="m",
@@ -244,7 +244,7 @@ def test_over_the_wire_and_in_the_configuration() -> None:
         assert metadata["inputs"][0]["shape"] == [-1, -1]
 
 
-def test_what_a_handler_may_not_return() -> None:
+def test_invalid_ragged_outputs_are_handler_errors() -> None:
     for output, handle, text in [
         (Tensor("y", np.float32, [-1], ragged=True), lambda x: Ragged([1.0], [1, 0]), "an array of float64"),
         (
@@ -268,7 +268,7 @@ def test_what_a_handler_may_not_return() -> None:
             client.infer("m", {"x": np.ones((1, 2), np.float32)})
 
 
-def test_the_classes_by_themselves() -> None:
+def test_ragged_and_padded_containers() -> None:
     ragged = Ragged.of([[1, 2], [], [3]])
     assert [row.tolist() for row in ragged] == [[1, 2], [], [3]]
     assert (repr(ragged), repr(Padded(np.zeros((2, 3)), [1, 3]))) == (
@@ -284,8 +284,8 @@ def test_the_classes_by_themselves() -> None:
     ]:
         with pytest.raises(ValueError, match=text):
             make()
-    again = pickle.loads(pickle.dumps(FILLED))
-    assert (again.pad, again.pad_bytes, repr(again)) == (-1, np.float32(-1).tobytes(), repr(FILLED))
+    restored = pickle.loads(pickle.dumps(PADDED))
+    assert (restored.pad, restored.pad_bytes, repr(restored)) == (-1, np.float32(-1).tobytes(), repr(PADDED))
     assert repr(RAGGED) == "Tensor('x', 'FP32', [-1], ragged=True)"
 
 
@@ -307,7 +307,7 @@ def test_the_classes_by_themselves() -> None:
         (lambda: Batching(window=[0]), "window must be a ratio, or lengths"),
     ],
 )
-def test_mistakes_are_named(make: Any, text: str) -> None:
+def test_invalid_ragged_declarations_are_rejected(make: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         make()
 
@@ -318,16 +318,16 @@ def test_mistakes_are_named(make: Any, text: str) -> None:
         ({"inputs": [RAGGED]}, "rows of input 'x' differ in length, which needs batching="),
         ({"inputs": [RAGGED], "batching": Batching(sizes=[2])}, r"Batching\(sizes=...\) does not go with rows"),
         (
-            {"inputs": [FILLED], "batching": Batching(retry_on_oom=True), "instances": Processes(1)},
+            {"inputs": [PADDED], "batching": Batching(retry_on_oom=True), "instances": Processes(1)},
             "Processes go with retry_on_oom=True or rows that differ in length",
         ),
         ({"batching": Batching(window=2)}, "window needs an input whose rows may differ in length"),
-        ({"outputs": [FILLED], "batching": Batching()}, "output 'x' has pad; only inputs are filled up"),
+        ({"outputs": [PADDED], "batching": Batching()}, "output 'x' has pad; only inputs are filled up"),
         ({"outputs": [RAGGED]}, "output 'x' is ragged, and the model has no batching="),
         ({"outputs": [RAGGED], "batching": Batching(), "streams": True}, "the model streams its rows one by one"),
     ],
 )
-def test_what_does_not_go_together(options: dict[str, Any], text: str) -> None:
-    plain = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
+def test_incompatible_options_are_rejected(options: dict[str, Any], text: str) -> None:
+    defaults = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
     with pytest.raises(SignatureError, match=text):
-        model(lambda x: x, name="m", **{**plain, **options})
+        model(lambda x: x, name="m", **{**defaults, **options})

@@ -1,4 +1,4 @@
-"""Open models: handlers that take requests as they are, with any tensors, and answer each by itself."""
+"""Raw-request models: handlers of whole requests with undeclared tensors, and a response to each."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ ARRAYS: dict[str, Any] = {
 NAMES = ["BOOL", "UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP16", "FP32", "FP64"]
 
 
-def told(request: Request) -> str:
-    """What a request says beside its tensors, as text for an answer."""
+def describe(request: Request) -> str:
+    """The attributes of a request besides its tensors, as JSON text for the response."""
     return json.dumps(
         {
             "id": request.id,
@@ -62,18 +62,18 @@ def told(request: Request) -> str:
             "tensor_parameters": request.tensor_parameters,
             "binary": request.binary,
             "priority": request.priority,
-            "mine": request.headers.get("x-mine"),
+            "tenant": request.headers.get("x-tenant"),
             "route": [request.route, request.method, request.path, request.query, request.path_params],
             "bodies": len(request.body),
             "deadline": request.deadline is not None,
-            "left": request.cancelled,
+            "cancelled": request.cancelled,
         }
     )
 
 
 @model(name="echo")
 def echo(request: Request) -> Response:
-    return Response(outputs=request.tensors, parameters={"told": told(request)})
+    return Response(outputs=request.tensors, parameters={"described": describe(request)})
 
 
 @model(name="echo_dict", batching=Batching(max_size=8))
@@ -83,15 +83,17 @@ def echo_dict(requests: list[Request]) -> list[dict[str, Any]]:
 
 @model(name="echo_async")
 async def echo_async(request: Request) -> Response:
-    return Response(outputs=request.tensors, parameters={"told": told(request)})
+    return Response(outputs=request.tensors, parameters={"described": describe(request)})
 
 
-@model(name="echo_elsewhere", instances=Processes(1), batching=Batching(max_size=8))
-def echo_elsewhere(requests: list[Request]) -> list[Response]:
-    return [Response(outputs=one.tensors, parameters={"told": told(one), "pid": os.getpid()}) for one in requests]
+@model(name="echo_in_process", instances=Processes(1), batching=Batching(max_size=8))
+def echo_in_process(requests: list[Request]) -> list[Response]:
+    return [
+        Response(outputs=one.tensors, parameters={"described": describe(one), "pid": os.getpid()}) for one in requests
+    ]
 
 
-ECHOES = [echo, echo_dict, echo_async, echo_elsewhere]
+ECHOES = [echo, echo_dict, echo_async, echo_in_process]
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +111,7 @@ def client(server: Server, request: pytest.FixtureRequest) -> Iterator[penstock.
 
 
 @pytest.mark.parametrize("name", [one.name for one in ECHOES])
-def test_any_tensors_come_and_go_under_their_own_names(client: penstock.Client, name: str) -> None:
+def test_undeclared_tensors_round_trip_by_name(client: penstock.Client, name: str) -> None:
     result = client.infer(name, ARRAYS)
     assert list(result) == list(ARRAYS)
     for key, sent in ARRAYS.items():
@@ -118,20 +120,20 @@ def test_any_tensors_come_and_go_under_their_own_names(client: penstock.Client, 
         assert result[key].tolist() == sent.tolist()
 
 
-@pytest.mark.parametrize("name", ["echo", "echo_async", "echo_elsewhere"])
-def test_a_handler_is_told_what_came_with_the_tensors(client: penstock.Client, name: str) -> None:
+@pytest.mark.parametrize("name", ["echo", "echo_async", "echo_in_process"])
+def test_request_attributes_are_visible_to_the_handler(client: penstock.Client, name: str) -> None:
     result = client.infer(
         name,
         ARRAYS,
         request_id="r7",
         parameters={"p": 1, "q": "x"},
-        headers={"X-Mine": "h"},
+        headers={"X-Tenant": "h"},
         outputs=["f4"],
         timeout=60,
     )
     assert list(result) == ["f4"]
-    said = json.loads(str(result.parameters["told"]))
-    assert said == {
+    described = json.loads(str(result.parameters["described"]))
+    assert described == {
         "id": "r7",
         "parameters": {"p": 1, "q": "x"},
         "outputs": ["f4"],
@@ -140,19 +142,19 @@ def test_a_handler_is_told_what_came_with_the_tensors(client: penstock.Client, n
         "tensor_parameters": {key: {} for key in ARRAYS},
         "binary": True,
         "priority": 0,
-        "mine": "h",
+        "tenant": "h",
         "route": [None, "", "", "", {}],
         "bodies": 0,
-        "deadline": said["deadline"],
-        "left": False,
+        "deadline": described["deadline"],
+        "cancelled": False,
     }
 
 
-def test_a_process_of_its_own_computes_them(client: penstock.Client) -> None:
-    assert client.infer("echo_elsewhere", ARRAYS).parameters["pid"] != os.getpid()
+def test_process_instance_runs_in_a_child_process(client: penstock.Client) -> None:
+    assert client.infer("echo_in_process", ARRAYS).parameters["pid"] != os.getpid()
 
 
-def test_the_client_sends_values_that_are_no_arrays_as_numpy_has_them(client: penstock.Client) -> None:
+def test_client_converts_python_values_with_numpy(client: penstock.Client) -> None:
     result = client.infer("echo", {"n": [1, 2], "f": 0.5, "s": "a", "t": ["b", "c"]}, datatypes={"n": "INT8"})
     assert result["n"].dtype == np.int8
     assert result["f"].dtype == np.float64
@@ -164,32 +166,34 @@ def test_the_client_sends_values_that_are_no_arrays_as_numpy_has_them(client: pe
         client.infer("echo", {"n": [[1], [1, 2]]})
 
 
-def test_metadata_shows_no_tensors(client: penstock.Client) -> None:
-    shown = client.metadata("echo")
-    assert shown.get("inputs", []) == []
-    assert shown.get("outputs", []) == []
+def test_metadata_lists_no_tensors(client: penstock.Client) -> None:
+    metadata = client.metadata("echo")
+    assert metadata.get("inputs", []) == []
+    assert metadata.get("outputs", []) == []
 
 
-def answered(body: object, name: str = "echo", **headers: str) -> tuple[int, Any]:
+def infer_json(body: object, name: str = "echo", **headers: str) -> tuple[int, Any]:
     with Client(*ECHOES) as client:
         response = client.post(f"/v2/models/{name}/infer", json.dumps(body), headers=headers)
         return response.status, response.json()
 
 
-def tensor(name: str, datatype: str = "FP32", shape: tuple[int, ...] = (1,), data: object = (1,), **more: Any) -> Any:
-    return {"name": name, "datatype": datatype, "shape": shape, "data": data, **more}
+def tensor(
+    name: str, datatype: str = "FP32", shape: tuple[int, ...] = (1,), data: object = (1,), **members: Any
+) -> Any:
+    return {"name": name, "datatype": datatype, "shape": shape, "data": data, **members}
 
 
-def test_json_tensors_have_their_own_parameters() -> None:
+def test_json_tensor_parameters_are_visible() -> None:
     first = tensor("a", parameters={"content_type": "np", "own": 2})
     last = tensor("c", "BYTES", parameters={"content_type": "base64"}, data=["AAE="])
-    status, answer = answered({"inputs": [first, tensor("b"), last]})
+    status, response = infer_json({"inputs": [first, tensor("b"), last]})
     assert status == 200
-    said = json.loads(answer["parameters"]["told"])
-    # What the server has decoded is not told again.
-    assert said["tensor_parameters"] == {"a": {"content_type": "np", "own": 2}, "b": {}, "c": {}}
-    assert not said["binary"]
-    assert answer["outputs"][2]["data"] == ["AAE="]
+    described = json.loads(response["parameters"]["described"])
+    # Parameters that the server consumed while decoding are removed.
+    assert described["tensor_parameters"] == {"a": {"content_type": "np", "own": 2}, "b": {}, "c": {}}
+    assert not described["binary"]
+    assert response["outputs"][2]["data"] == ["AAE="]
 
 
 @pytest.mark.parametrize(
@@ -210,30 +214,30 @@ def test_json_tensors_have_their_own_parameters() -> None:
         ),
     ],
 )
-def test_refusals_name_what_is_wrong(body: object, message: str) -> None:
-    status, answer = answered(body)
-    assert (status, answer["error"][: len(message)]) == (400, message)
+def test_invalid_bodies_are_rejected_with_the_reason(body: object, message: str) -> None:
+    status, response = infer_json(body)
+    assert (status, response["error"][: len(message)]) == (400, message)
 
 
-def test_outputs_cannot_be_classified() -> None:
-    asked = {"name": "x", "parameters": {"classification": 2}}
-    status, answer = answered({"inputs": [tensor("x")], "outputs": [asked]})
+def test_classification_of_undeclared_outputs_is_unsupported() -> None:
+    requested = {"name": "x", "parameters": {"classification": 2}}
+    status, response = infer_json({"inputs": [tensor("x")], "outputs": [requested]})
     assert status == 501
-    assert answer["error"] == "output 'x' cannot be classified: model 'echo' does not declare its outputs"
+    assert response["error"] == "output 'x' cannot be classified: model 'echo' does not declare its outputs"
 
 
-def test_a_list_that_is_given_again_counts_alone() -> None:
+def test_repeated_json_members_use_the_last_value() -> None:
     with Client(echo) as client:
         one, other = json.dumps(tensor("x")), json.dumps(tensor("y"))
         text = f'{{"outputs":[{{"name":"z"}}],"inputs":[{one},{other}],"inputs":[{other}],"outputs":[]}}'
-        answer = client.post("/v2/models/echo/infer", text).json()
-    assert [output["name"] for output in answer["outputs"]] == ["y"]
-    assert json.loads(answer["parameters"]["told"])["outputs"] is None
+        response = client.post("/v2/models/echo/infer", text).json()
+    assert [output["name"] for output in response["outputs"]] == ["y"]
+    assert json.loads(response["parameters"]["described"])["outputs"] is None
 
 
-def test_data_may_come_before_its_name() -> None:
-    status, answer = answered({"inputs": [{"data": [3], "shape": [1], "datatype": "INT8", "name": "late"}]})
-    assert (status, answer["outputs"]) == (200, [{"name": "late", "datatype": "INT8", "shape": [1], "data": [3]}])
+def test_json_data_may_precede_the_name() -> None:
+    status, response = infer_json({"inputs": [{"data": [3], "shape": [1], "datatype": "INT8", "name": "late"}]})
+    assert (status, response["outputs"]) == (200, [{"name": "late", "datatype": "INT8", "shape": [1], "data": [3]}])
 
 
 @pytest.mark.parametrize(
@@ -243,65 +247,68 @@ def test_data_may_come_before_its_name() -> None:
         ("/v2/models/echo/generate", '{"x": "1"}'),
     ],
 )
-def test_what_fills_declared_inputs_is_not_for_open_models(path: str, body: str) -> None:
+def test_v1_and_generate_are_unsupported_without_declared_inputs(path: str, body: str) -> None:
     with Client(echo) as client:
         response = client.post(path, body)
     assert response.status == 501
     assert response.error().startswith("model 'echo' declares no inputs, so ")
 
 
-def batched(*tensors: dict[str, Any], handler: Callable[[list[Request]], Any]) -> list[Any]:
-    """The answers to requests of which the first goes alone, and all others in one batch."""
+def infer_in_one_batch(*tensors: dict[str, Any], handler: Callable[[list[Request]], Any]) -> list[Any]:
+    """Responses to requests of which the first runs alone and the others share one batch."""
     gate, sizes = Gate(), list[int]()
 
     @model(name="m", batching=Batching(max_size=16))
-    def many(requests: list[Request]) -> Any:
+    def handle_batch(requests: list[Request]) -> Any:
         sizes.append(len(requests))
         if len(sizes) == 1:
             gate.enter()
             return [{} for _ in requests]
         return handler(requests)
 
-    def ask(client: penstock.Client, inputs: dict[str, Any]) -> Any:
+    def infer_or_error(client: penstock.Client, inputs: dict[str, Any]) -> Any:
         try:
             return dict(client.infer("m", inputs))
         except penstock.PenstockError as error:
             return error
 
-    with Server(many, http="127.0.0.1:0", grpc=None) as server, penstock.Client(str(server.http_url)) as client:
-        first = at_once([lambda: ask(client, {"x": np.zeros(1)})])
+    with Server(handle_batch, http="127.0.0.1:0", grpc=None) as server, penstock.Client(str(server.http_url)) as client:
+        first = at_once([lambda: infer_or_error(client, {"x": np.zeros(1)})])
         gate.await_entered()
         rest = []
-        for place, inputs in enumerate(tensors, 1):
-            rest += at_once([lambda inputs=inputs: ask(client, inputs)])
-            until(lambda place=place: depth(server) == place)
+        for index, inputs in enumerate(tensors, 1):
+            rest += at_once([lambda inputs=inputs: infer_or_error(client, inputs)])
+            until(lambda index=index: depth(server) == index)
         gate.open()
         assert first[0].result() == {}
-        answers = [one.result() for one in rest]
+        responses = [one.result() for one in rest]
     assert sizes == [1, len(tensors)]
-    return answers
+    return responses
 
 
 def depth(server: Server) -> float:
     return metric_at(str(server.http_url), "penstock_queue_depth")
 
 
-def test_requests_of_one_batch_need_nothing_in_common() -> None:
-    def each(requests: list[Request]) -> list[Any]:
+def test_batched_requests_may_have_different_tensors() -> None:
+    def handle_batch(requests: list[Request]) -> list[Any]:
         return [{name: array.sum(keepdims=True) for name, array in one.tensors.items()} for one in requests]
 
-    answers = batched(
-        {"a": np.ones(3)}, {"b": np.ones((2, 2), np.int8), "c": np.ones(1)}, {"a": np.ones((4, 4, 4))}, handler=each
+    responses = infer_in_one_batch(
+        {"a": np.ones(3)},
+        {"b": np.ones((2, 2), np.int8), "c": np.ones(1)},
+        {"a": np.ones((4, 4, 4))},
+        handler=handle_batch,
     )
-    assert [{name: array.item() for name, array in one.items()} for one in answers] == [
+    assert [{name: array.item() for name, array in one.items()} for one in responses] == [
         {"a": 3},
         {"b": 4, "c": 1},
         {"a": 64},
     ]
 
 
-def test_each_request_is_answered_or_fails_alone() -> None:
-    def each(requests: list[Request]) -> list[Any]:
+def test_batched_requests_succeed_or_fail_separately() -> None:
+    def handle_batch(requests: list[Request]) -> list[Any]:
         return [
             {"y": np.ones(1)},
             InvalidInput("not this one"),
@@ -312,7 +319,7 @@ def test_each_request_is_answered_or_fails_alone() -> None:
             None,
         ]
 
-    one, two, three, four, five, six, seven = batched(*[{"x": np.ones(1)}] * 7, handler=each)
+    one, two, three, four, five, six, seven = infer_in_one_batch(*[{"x": np.ones(1)}] * 7, handler=handle_batch)
     assert one["y"].tolist() == [1]
     assert isinstance(two, InvalidInput)
     assert str(two) == "not this one"
@@ -331,9 +338,9 @@ def test_each_request_is_answered_or_fails_alone() -> None:
         ([{}], "model 'm' returned answers to 1 requests, the batch has 2"),
     ],
 )
-def test_an_answer_to_each_is_wanted(returned: Any, message: str) -> None:
-    answers = batched({"x": np.ones(1)}, {"x": np.ones(1)}, handler=lambda requests: returned)
-    assert [str(one) for one in answers] == [message, message]
+def test_batch_handler_must_return_one_response_per_request(returned: Any, message: str) -> None:
+    responses = infer_in_one_batch({"x": np.ones(1)}, {"x": np.ones(1)}, handler=lambda requests: returned)
+    assert [str(one) for one in responses] == [message, message]
 
 
 @pytest.mark.parametrize(
@@ -345,19 +352,19 @@ def test_an_answer_to_each_is_wanted(returned: Any, message: str) -> None:
         ({1: np.ones(1)}, "returned an output whose name is a int, expected a str"),
     ],
 )
-def test_outputs_are_what_the_protocol_has(outputs: Any, message: str) -> None:
+def test_outputs_must_have_a_protocol_datatype(outputs: Any, message: str) -> None:
     @model(name="m")
     def wrong(request: Request) -> Any:
         return outputs
 
-    with Client(wrong) as client, pytest.raises(HandlerError, match="model 'm'") as caught:
+    with Client(wrong) as client, pytest.raises(HandlerError, match="model 'm'") as raised:
         client.infer("m", {"x": np.ones(1)})
-    assert message in str(caught.value)
+    assert message in str(raised.value)
 
 
-def test_outputs_are_made_of_what_numpy_makes_arrays_of() -> None:
+def test_outputs_are_converted_with_numpy() -> None:
     @model(name="m")
-    def loose(request: Request) -> Any:
+    def convertible(request: Request) -> Any:
         return {
             "texts": ["a", b"b"],
             "numbers": [[1, 2]],
@@ -367,54 +374,54 @@ def test_outputs_are_made_of_what_numpy_makes_arrays_of() -> None:
             "fixed": np.array(["x", "yy"]),
         }
 
-    with Client(loose) as client:
-        answer = client.infer("m", {})
-    assert answer["texts"].tolist() == [b"a", b"b"]
-    assert (answer["numbers"].dtype, answer["numbers"].tolist()) == (np.int64, [[1, 2]])
-    assert (answer["scalar"].shape, answer["scalar"].dtype) == ((), np.float32)
-    assert answer["strided"].tolist() == [[0, 3], [1, 4], [2, 5]]
-    assert answer["swapped"].tolist() == [1, 2]
-    assert answer["fixed"].tolist() == [b"x", b"yy"]
+    with Client(convertible) as client:
+        response = client.infer("m", {})
+    assert response["texts"].tolist() == [b"a", b"b"]
+    assert (response["numbers"].dtype, response["numbers"].tolist()) == (np.int64, [[1, 2]])
+    assert (response["scalar"].shape, response["scalar"].dtype) == ((), np.float32)
+    assert response["strided"].tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert response["swapped"].tolist() == [1, 2]
+    assert response["fixed"].tolist() == [b"x", b"yy"]
 
 
-def test_the_tensors_of_a_request_are_made_once_and_the_handlers_own() -> None:
-    kept = []
+def test_input_arrays_are_cached_and_writable() -> None:
+    retained = []
 
     @model(name="m")
-    def keeps(request: Request) -> Any:
+    def retain(request: Request) -> Any:
         array = request.tensors["x"]
         assert request.tensors["x"] is array
         array += 1
-        kept.append(array)
+        retained.append(array)
         return {"x": array}
 
-    with Client(keeps) as client:
+    with Client(retain) as client:
         assert client.infer("m", {"x": np.zeros(2)})["x"].tolist() == [1, 1]
         assert client.infer("m", {"x": np.full(2, 5.0)})["x"].tolist() == [6, 6]
-    assert kept[0].tolist() == [1, 1]
+    assert retained[0].tolist() == [1, 1]
 
 
-def test_brain_floats_are_float32_in_python() -> None:
-    status, answer = answered({"inputs": [tensor("x", "BF16", data=[1.5])]})
-    assert (status, answer["outputs"][0]["datatype"], answer["outputs"][0]["data"]) == (200, "FP32", [1.5])
-    assert json.loads(answer["parameters"]["told"])["datatypes"] == [["x", "BF16"]]
+def test_bfloat16_is_float32_in_python() -> None:
+    status, response = infer_json({"inputs": [tensor("x", "BF16", data=[1.5])]})
+    assert (status, response["outputs"][0]["datatype"], response["outputs"][0]["data"]) == (200, "FP32", [1.5])
+    assert json.loads(response["parameters"]["described"])["datatypes"] == [["x", "BF16"]]
 
 
-def test_a_context_may_stand_beside_the_request() -> None:
+def test_handler_may_accept_context_and_request() -> None:
     @model(name="m")
     def both(ctx: Context, request: Request) -> Any:
         ctx.set_parameter("by", "ctx")
-        asked = list(ctx.requests[0].outputs)
-        return Response(outputs={"y": [ctx.request_id, request.id]}, parameters={"own": 1, "asked": str(asked)})
+        requested = list(ctx.requests[0].outputs)
+        return Response(outputs={"y": [ctx.request_id, request.id]}, parameters={"own": 1, "requested": str(requested)})
 
     with Client(both) as client:
         outputs = client.infer("m", {}, request_id="same", outputs=["y"])
         assert client.last_response is not None
-        assert client.last_response.json()["parameters"] == {"by": "ctx", "own": 1, "asked": "['y']"}
+        assert client.last_response.json()["parameters"] == {"by": "ctx", "own": 1, "requested": "['y']"}
     assert outputs["y"].tolist() == [b"same", b"same"]
 
 
-def test_a_class_is_built_once() -> None:
+def test_class_is_constructed_once() -> None:
     @model(name="m")
     class Counts:
         def __init__(self) -> None:
@@ -425,72 +432,72 @@ def test_a_class_is_built_once() -> None:
             return {"n": [self.count]}
 
         def explain(self, anything: Any) -> Any:
-            raise AssertionError("not a model of its own")
+            raise AssertionError("explain is not called")
 
     with Client(Counts) as client:
         assert [client.infer("m", {})["n"].item() for _ in range(2)] == [1, 2]
 
 
-def counted(request: Request) -> Iterator[Any]:
+def count_up(request: Request) -> Iterator[Any]:
     for number in range(int(request.tensors["n"].item())):
         yield Response(outputs={"i": [number]}, parameters={"of": request.id})
     if "fails" in request.tensors:
         raise InvalidInput("no more")
 
 
-async def counted_async(request: Request) -> AsyncIterator[Any]:
-    for piece in counted(request):
-        yield piece
+async def count_up_async(request: Request) -> AsyncIterator[Any]:
+    for chunk in count_up(request):
+        yield chunk
 
 
 @model(name="plain")
-def counts(request: Request) -> Iterator[Any]:
-    yield from counted(request)
+def count(request: Request) -> Iterator[Any]:
+    yield from count_up(request)
 
 
 @model(name="async")
-async def counts_async(request: Request) -> AsyncIterator[Any]:
-    async for piece in counted_async(request):
-        yield piece
+async def count_async(request: Request) -> AsyncIterator[Any]:
+    async for chunk in count_up_async(request):
+        yield chunk
 
 
-@model(name="elsewhere", instances=Processes(1))
-def counts_elsewhere(request: Request) -> Iterator[Any]:
-    yield from counted(request)
+@model(name="process", instances=Processes(1))
+def count_in_process(request: Request) -> Iterator[Any]:
+    yield from count_up(request)
 
 
-COUNTS = [counts, counts_async, counts_elsewhere]
+COUNTERS = [count, count_async, count_in_process]
 
 
 @pytest.fixture(scope="module")
 def streaming() -> Iterator[Server]:
-    with Server(*COUNTS, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+    with Server(*COUNTERS, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield server
 
 
-@pytest.mark.parametrize("name", [one.name for one in COUNTS])
+@pytest.mark.parametrize("name", [one.name for one in COUNTERS])
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
-def test_pieces_have_names_of_their_own(streaming: Server, protocol: str, name: str) -> None:
+def test_streamed_chunks_have_their_own_output_names(streaming: Server, protocol: str, name: str) -> None:
     url = str(streaming.http_url) if protocol == "http" else f"grpc://{streaming.grpc_url}"
     with penstock.Client(url) as client:
-        pieces = list(client.stream(name, {"n": np.array([3])}, request_id="s"))
-        assert [piece["i"].tolist() for piece in pieces] == [[0], [1], [2]]
-        assert pieces[0].parameters["of"] == "s"
-        # The errors of pieces are texts, of no kind.
+        chunks = list(client.stream(name, {"n": np.array([3])}, request_id="s"))
+        assert [chunk["i"].tolist() for chunk in chunks] == [[0], [1], [2]]
+        assert chunks[0].parameters["of"] == "s"
+        # Errors within a stream are plain texts without an error kind.
         with pytest.raises(HandlerError, match="no more"):
             list(client.stream(name, {"n": np.array([1]), "fails": np.array([1])}))
-        # A call of one answer takes a stream of one piece.
+        # A unary call accepts a stream of one chunk.
         assert client.infer(name, {"n": np.array([1])})["i"].tolist() == [0]
         for number in (0, 2):
             with pytest.raises(HandlerError, match=r"exactly 1 answer is expected here"):
                 client.infer(name, {"n": np.array([number])})
 
 
-def test_requests_of_a_streamed_batch_end_one_by_one() -> None:
+def test_streams_of_one_batch_end_separately() -> None:
     gate, sizes = Gate(), list[int]()
 
     @model(name="m", batching=Batching(max_size=8))
-    def many(requests: list[Request]) -> Iterator[list[Any]]:
+    def handle_batch(requests: list[Request]) -> Iterator[list[Any]]:
         sizes.append(len(requests))
         if len(sizes) == 1:
             gate.enter()
@@ -503,21 +510,21 @@ def test_requests_of_a_streamed_batch_end_one_by_one() -> None:
             ]
         yield [Overloaded("late"), *[None] * (len(requests) - 1)]
 
-    def ask(client: penstock.Client, number: int) -> list[Any]:
-        found: list[Any] = []
+    def infer_or_error(client: penstock.Client, number: int) -> list[Any]:
+        chunks: list[Any] = []
         try:
-            found.extend(piece["i"].item() for piece in client.stream("m", {"n": np.array([number])}))
+            chunks.extend(chunk["i"].item() for chunk in client.stream("m", {"n": np.array([number])}))
         except HandlerError as error:
-            found.append(str(error))
-        return found
+            chunks.append(str(error))
+        return chunks
 
-    with Server(many, http="127.0.0.1:0", grpc=None) as server, penstock.Client(str(server.http_url)) as client:
+    with Server(handle_batch, http="127.0.0.1:0", grpc=None) as server, penstock.Client(str(server.http_url)) as client:
         first = at_once([lambda: list(client.stream("m", {"n": np.array([0])}))])
         gate.await_entered()
         rest = []
-        for place, number in enumerate([4, 1, 2], 1):
-            rest += at_once([lambda number=number: ask(client, number)])
-            until(lambda place=place: depth(server) == place)
+        for index, number in enumerate([4, 1, 2], 1):
+            rest += at_once([lambda number=number: infer_or_error(client, number)])
+            until(lambda index=index: depth(server) == index)
         gate.open()
         first[0].result()
         assert [one.result() for one in rest] == [[0, 1, 2, 3, "late"], [0, 1], [0, 1, 2]]
@@ -525,22 +532,22 @@ def test_requests_of_a_streamed_batch_end_one_by_one() -> None:
 
 @model(name="outer", inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
 def outer(x: Any, ctx: Context) -> Any:
-    answer = ctx.models["echo"].with_parameters(p=1)(a=x, b=["t", "u"], c=None)
-    said = json.loads(ctx.models["says"](x=x).item())
-    assert list(answer) == ["a", "b"]
-    assert answer["b"].tolist() == [b"t", b"u"]
-    assert (said["protocol"], said["datatypes"]) == ("inprocess", [["x", "FP32"]])
-    return answer["a"] * 2
+    response = ctx.models["echo"].with_parameters(p=1)(a=x, b=["t", "u"], c=None)
+    described = json.loads(ctx.models["describes"](x=x).item())
+    assert list(response) == ["a", "b"]
+    assert response["b"].tolist() == [b"t", b"u"]
+    assert (described["protocol"], described["datatypes"]) == ("inprocess", [["x", "FP32"]])
+    return response["a"] * 2
 
 
-@model(name="says")
-def says(request: Request) -> Any:
-    return {"said": np.array(told(request).encode(), object)}
+@model(name="describes")
+def describes(request: Request) -> Any:
+    return {"description": np.array(describe(request).encode(), object)}
 
 
 @model(name="refuses")
-def refuses(request: Request) -> Any:
-    return Response("nobody", status=404) if "gone" in request.tensors else b"body"
+def refuse(request: Request) -> Any:
+    return Response("no resource", status=404) if "gone" in request.tensors else b"body"
 
 
 @model(name="declares", inputs=[Tensor("n", np.int64, [1])], outputs=[Tensor("names", str, [-1])])
@@ -548,36 +555,39 @@ def declares(request: Request) -> Any:
     return {"names": np.array([*request.tensors], object)}
 
 
-def test_models_call_open_models_by_name() -> None:
+def test_models_call_raw_request_models_by_name() -> None:
     @model(name="wrong", inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])])
     def wrong(x: Any, ctx: Context) -> Any:
         with pytest.raises(InvalidInput, match=r"^model 'echo' declares no inputs: pass arrays by name$"):
             ctx.models["echo"](x)
-        with pytest.raises(NotFound, match=r"^nobody$"):
+        with pytest.raises(NotFound, match=r"^no resource$"):
             ctx.models["refuses"](gone=x)
         with pytest.raises(Unsupported, match=r"answered with a body, and only outputs come back here$"):
             ctx.models["refuses"](x=x)
-        assert [piece.item() for piece in ctx.models["plain"].stream(n=np.array([2]))] == [0, 1]
+        assert [chunk.item() for chunk in ctx.models["plain"].stream(n=np.array([2]))] == [0, 1]
         assert ctx.models["plain"](n=np.array([1])).item() == 0
-        # What an open model declares is for readers.
+        # Declared tensors of a raw-request model are metadata only.
         assert ctx.models["declares"](x=x, y=x).tolist() == [b"x", b"y"]
         assert ctx.models["declares"](n=x).tolist() == [b"n"]
         return x
 
-    with Client(outer, echo, says, refuses, wrong, counts, declares) as client:
+    with Client(outer, echo, describes, refuse, wrong, count, declares) as client:
         assert client.infer("outer", {"x": np.ones(2, np.float32)})["y"].tolist() == [2, 2]
         client.infer("wrong", {"x": np.ones(1, np.float32)})
 
 
-def test_the_bytes_of_tensors_that_wait_are_bounded() -> None:
+def test_queued_tensor_bytes_are_bounded() -> None:
     gate = Gate()
 
     @model(name="m", queueing=Queueing(max_bytes=100))
-    def waits(request: Request) -> Any:
+    def wait_for_gate(request: Request) -> Any:
         gate.enter()
         return {}
 
-    with Server(waits, http="127.0.0.1:0", grpc=None) as server, penstock.Client(str(server.http_url)) as client:
+    with (
+        Server(wait_for_gate, http="127.0.0.1:0", grpc=None) as server,
+        penstock.Client(str(server.http_url)) as client,
+    ):
         first = at_once([lambda: client.infer("m", {"x": np.ones(1)})])
         gate.await_entered()
         second = at_once([lambda: client.infer("m", {"x": np.ones(10)})])

@@ -1,4 +1,4 @@
-"""How open models are declared, and what does not go with requests as they are."""
+"""Declaration of raw-request models, and options that they do not support."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 X = Tensor("x", np.float32, [1])
 
 
-def one(request: Request) -> Response:
+def handle_one(request: Request) -> Response:
     return Response()
 
 
-def by_text(request: penstock.Request) -> Any:
+def handle_by_text(request: penstock.Request) -> Any:
     return {}
 
 
@@ -46,15 +46,15 @@ def with_default(request: Request, verbose: bool = False) -> Any:
     return {}
 
 
-def many(requests: list[Request]) -> list[Response]:
+def handle_list(requests: list[Request]) -> list[Response]:
     return [Response() for _ in requests]
 
 
-def many_by_text(requests: list[penstock.Request]) -> Any:
+def handle_list_by_text(requests: list[penstock.Request]) -> Any:
     return [{} for _ in requests]
 
 
-def sequence(requests: Sequence[Request]) -> Any:
+def handle_sequence(requests: Sequence[Request]) -> Any:
     return [{} for _ in requests]
 
 
@@ -62,102 +62,118 @@ def stream(request: Request) -> Iterator[Response]:
     yield Response()
 
 
-@pytest.mark.parametrize("handler", [one, by_text, with_context, with_default, stream])
-def test_a_handler_of_a_request_declares_no_tensors(handler: Any) -> None:
-    made = model(handler, name="m", queueing=Queueing(priorities=2), routes=iter(["POST /a"]))
-    assert made.open
-    assert (made.inputs, made.outputs, made.routes) == ((), (), ("POST /a",))
-    assert made.definition().open
-    with Client(made) as client:
+@pytest.mark.parametrize("handler", [handle_one, handle_by_text, with_context, with_default, stream])
+def test_request_handler_declares_no_tensors(handler: Any) -> None:
+    raw_model = model(handler, name="m", queueing=Queueing(priorities=2), routes=iter(["POST /a"]))
+    assert raw_model.open
+    assert (raw_model.inputs, raw_model.outputs, raw_model.routes) == ((), (), ("POST /a",))
+    assert raw_model.definition().open
+    with Client(raw_model) as client:
         assert client.infer("m", {"x": np.ones(1)}) == {}
 
 
-@pytest.mark.parametrize("handler", [many, many_by_text, sequence])
-def test_a_handler_of_a_list_batches(handler: Any) -> None:
-    made = model(handler, name="m", batching=Batching(max_size=4, preferred_sizes=[2], max_delay=0.001))
-    assert made.open
-    with Client(made) as client:
+@pytest.mark.parametrize("handler", [handle_list, handle_list_by_text, handle_sequence])
+def test_list_handler_batches(handler: Any) -> None:
+    raw_model = model(handler, name="m", batching=Batching(max_size=4, preferred_sizes=[2], max_delay=0.001))
+    assert raw_model.open
+    with Client(raw_model) as client:
         assert client.infer("m", {"x": np.ones(1)}) == {}
 
 
-def test_other_models_are_not_open() -> None:
-    made = model(lambda x: x, name="m", inputs=[X], outputs=[X])
-    assert not made.open
-    assert made.routes == ()
+def test_declared_models_are_not_raw_request_models() -> None:
+    raw_model = model(lambda x: x, name="m", inputs=[X], outputs=[X])
+    assert not raw_model.open
+    assert raw_model.routes == ()
 
 
-AS_THEY_ARE = "model 'm': the handler takes requests as they are, and "
+RAW_REQUEST_ERROR = "model 'm': the handler takes requests as they are, and "
 
 
-def beside(request: Request, x: int) -> Any: ...
+def handle_with_extra_input(request: Request, x: int) -> Any: ...
 
 
 @pytest.mark.parametrize(
     ("handler", "options", "message"),
     [
         (
-            one,
+            handle_one,
             {"batching": Batching()},
             "model 'm': parameter 'request' must be list[Request]: with batching= requests ",
         ),
-        (many, {}, "model 'm': parameter 'requests' is a list of requests, which needs batching="),
+        (handle_list, {}, "model 'm': parameter 'requests' is a list of requests, which needs batching="),
         (
-            beside,
+            handle_with_extra_input,
             {},
             "model 'm': parameter 'x' cannot be filled: 'request' is the whole request; only a `ctx: Context`",
         ),
-        (one, {"inputs": [X, X]}, "model 'm': input 'x' is declared twice"),
-        (one, {"cache": Cache()}, f"{AS_THEY_ARE}cache= does not go with that: which requests are equal"),
+        (handle_one, {"inputs": [X, X]}, "model 'm': input 'x' is declared twice"),
+        (handle_one, {"cache": Cache()}, f"{RAW_REQUEST_ERROR}cache= does not go with that: which requests are equal"),
         (
             with_context,
             {"sequences": Sequences()},
-            f"{AS_THEY_ARE}sequences= does not go with that: state of a sequence",
+            f"{RAW_REQUEST_ERROR}sequences= does not go with that: state of a sequence",
         ),
-        (one, {"warmup": True}, f"{AS_THEY_ARE}warmup= does not go with that: there are no declared inputs"),
-        (one, {"check_shapes": False}, f"{AS_THEY_ARE}check_shapes= does not go with that: no shapes are declared"),
-        (many, {"batching": Batching(sizes=[1, 4])}, f"{AS_THEY_ARE}Batching(sizes=...) does not go with that: rows "),
         (
-            many,
+            handle_one,
+            {"warmup": True},
+            f"{RAW_REQUEST_ERROR}warmup= does not go with that: there are no declared inputs",
+        ),
+        (
+            handle_one,
+            {"check_shapes": False},
+            f"{RAW_REQUEST_ERROR}check_shapes= does not go with that: no shapes are declared",
+        ),
+        (
+            handle_list,
+            {"batching": Batching(sizes=[1, 4])},
+            f"{RAW_REQUEST_ERROR}Batching(sizes=...) does not go with that: rows ",
+        ),
+        (
+            handle_list,
             {"batching": Batching(window=2.0)},
-            f"{AS_THEY_ARE}Batching(window=...) does not go with that: rows are",
+            f"{RAW_REQUEST_ERROR}Batching(window=...) does not go with that: rows are",
         ),
         (
-            many,
+            handle_list,
             {"batching": Batching(retry_on_oom=True)},
-            f"{AS_THEY_ARE}Batching(retry_on_oom=...) does not go with that",
+            f"{RAW_REQUEST_ERROR}Batching(retry_on_oom=...) does not go with that",
         ),
         (
-            many,
+            handle_list,
             {"batching": Batching(cost=Dim("x"), max_cost=5)},
-            f"{AS_THEY_ARE}Batching(cost=...) does not go with that",
+            f"{RAW_REQUEST_ERROR}Batching(cost=...) does not go with that",
         ),
-        (one, {"routes": "POST /a"}, "model 'm': routes must be a list such as ['POST /score/{name}'], not 'POST /a'"),
-        (one, {"routes": [1]}, "model 'm': routes has 1, expected a text such as 'POST /score/{name}'"),
+        (
+            handle_one,
+            {"routes": "POST /a"},
+            "model 'm': routes must be a list such as ['POST /score/{name}'], not 'POST /a'",
+        ),
+        (handle_one, {"routes": [1]}, "model 'm': routes has 1, expected a text such as 'POST /score/{name}'"),
     ],
 )
-def test_what_does_not_go_with_requests_as_they_are_is_refused(handler: Any, options: Any, message: str) -> None:
-    with pytest.raises(SignatureError) as caught:
+def test_unsupported_options_are_rejected(handler: Any, options: Any, message: str) -> None:
+    with pytest.raises(SignatureError) as raised:
         model(handler, name="m", **options)
-    assert str(caught.value)[: len(message)] == message
+    assert str(raised.value)[: len(message)] == message
 
 
-def test_routes_are_for_requests_as_they_are() -> None:
+def test_routes_require_a_request_handler() -> None:
     with pytest.raises(SignatureError, match=r"^model 'm': routes= is for a handler that takes `request: penstock"):
         model(lambda x: x, name="m", inputs=[X], outputs=[X], routes=["POST /a"])
 
 
-def test_what_is_no_route_is_refused_with_its_model() -> None:
+def test_invalid_route_is_rejected_with_its_model() -> None:
     with pytest.raises(SignatureError, match=r"""^model 'm': the route "a" has no method or no path, expected"""):
-        _core.InProcessServer([model(one, name="m", routes=["a"]).definition()], Client(one)._config)
+        _core.InProcessServer([model(handle_one, name="m", routes=["a"]).definition()], Client(handle_one)._config)
 
 
-def test_a_handler_is_called_with_requests_made_by_hand() -> None:
+def test_handler_accepts_a_constructed_request() -> None:
     @model(routes=["PUT /a/{b}"])
-    def told(request: Request) -> Any:
+    def handler(request: Request) -> Any:
         return request
 
     x = np.ones(2, np.float32)
-    asked = told(
+    constructed = handler(
         Request(
             tensors={"x": x, "t": np.array(["a"])},
             id="i",
@@ -167,12 +183,22 @@ def test_a_handler_is_called_with_requests_made_by_hand() -> None:
             tensor_parameters={"x": {"q": 2.5}},
         )
     )
-    assert asked.tensors["x"] is x
-    assert asked.datatypes == {"x": "FP32", "t": "BYTES"}
-    assert (asked.id, asked.headers, asked.parameters, asked.outputs) == ("i", {"x-a": "b"}, {"p": 1}, ("y",))
-    assert asked.tensor_parameters == {"x": {"q": 2.5}, "t": {}}
-    assert (asked.protocol, asked.route, asked.body, asked.deadline) == ("inprocess", None, b"", None)
-    assert repr(asked) == 'Request(id="i", tensors=["x", "t"])'
+    assert constructed.tensors["x"] is x
+    assert constructed.datatypes == {"x": "FP32", "t": "BYTES"}
+    assert (constructed.id, constructed.headers, constructed.parameters, constructed.outputs) == (
+        "i",
+        {"x-a": "b"},
+        {"p": 1},
+        ("y",),
+    )
+    assert constructed.tensor_parameters == {"x": {"q": 2.5}, "t": {}}
+    assert (constructed.protocol, constructed.route, constructed.body, constructed.deadline) == (
+        "inprocess",
+        None,
+        b"",
+        None,
+    )
+    assert repr(constructed) == 'Request(id="i", tensors=["x", "t"])'
     routed = Request(route="PUT /a/{b}", method="PUT", path="/a/c", query="d=e", path_params={"b": "c"}, body=b"body")
     assert (routed.route, routed.method, routed.path, routed.query) == ("PUT /a/{b}", "PUT", "/a/c", "d=e")
     assert (routed.path_params, routed.body, routed.tensors) == ({"b": "c"}, b"body", {})
@@ -183,11 +209,16 @@ def test_a_handler_is_called_with_requests_made_by_hand() -> None:
         Request(tensors={"x": np.ones(1, np.complex64)})
 
 
-def test_an_answer_shows_what_it_is() -> None:
-    answer = Response("hü", status=201, headers=[("A", "1"), ("a", "2")], parameters={"p": True})
-    assert (answer.body, answer.status, answer.outputs, answer.parameters) == ("hü".encode(), 201, None, {"p": True})
-    assert answer.headers == (("a", "1"), ("a", "2"), ("content-type", "text/plain; charset=utf-8"))
-    assert repr(answer) == "Response(201, 3 bytes)"
+def test_response_normalises_body_status_and_headers() -> None:
+    response = Response("hü", status=201, headers=[("A", "1"), ("a", "2")], parameters={"p": True})
+    assert (response.body, response.status, response.outputs, response.parameters) == (
+        "hü".encode(),
+        201,
+        None,
+        {"p": True},
+    )
+    assert response.headers == (("a", "1"), ("a", "2"), ("content-type", "text/plain; charset=utf-8"))
+    assert repr(response) == "Response(201, 3 bytes)"
     assert Response(memoryview(b"x")).headers == (("content-type", "application/octet-stream"),)
     assert Response(b"x", headers={"Content-Type": "a/b"}).headers == (("content-type", "a/b"),)
     assert Response(b"x", headers={"Content-Type": "a/b"}, content_type="c/d").headers == (("content-type", "c/d"),)
@@ -210,7 +241,7 @@ def test_an_answer_shows_what_it_is() -> None:
         ({"parameters": {"a": None}}, TypeError, "a parameter is a bool, int, float or str, got NoneType"),
     ],
 )
-def test_what_cannot_be_sent_is_refused_where_it_is_made(arguments: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error) as caught:
+def test_invalid_response_is_rejected_at_construction(arguments: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error) as raised:
         Response(**arguments)
-    assert str(caught.value)[: len(message)] == message
+    assert str(raised.value)[: len(message)] == message

@@ -1,4 +1,4 @@
-"""What instances of several models share: a batch begins when there is all that it needs."""
+"""Resources shared by models: a batch starts once all of its resources are free."""
 
 from __future__ import annotations
 
@@ -32,60 +32,60 @@ ONE: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Ten
 X = np.ones(1, np.float32)
 
 
-class Inside:
-    """How many calls there are at once, and the most that there were."""
+class ConcurrencyCounter:
+    """Counter of concurrent calls, with their peak and total."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.now = self.most = self.calls = 0
+        self.active = self.peak = self.calls = 0
 
     def __enter__(self) -> None:
         with self.lock:
-            self.now += 1
+            self.active += 1
             self.calls += 1
-            self.most = max(self.most, self.now)
+            self.peak = max(self.peak, self.active)
 
     def __exit__(self, *_: object) -> None:
         with self.lock:
-            self.now -= 1
+            self.active -= 1
 
 
-def test_never_more_at_once_than_there_is() -> None:
-    inside = Inside()
+def test_resource_amount_limits_concurrent_calls() -> None:
+    counter = ConcurrencyCounter()
 
     def handle(x: Any) -> Any:
-        with inside:
+        with counter:
             threading.Event().wait(0.001)
-            if inside.calls % 5 == 0:
-                raise RuntimeError("gives back what it held")
+            if counter.calls % 5 == 0:
+                raise RuntimeError("releases its resource")
         return x
 
-    async def handle_later(x: Any) -> Any:
-        with inside:
+    async def handle_async(x: Any) -> Any:
+        with counter:
             await asyncio.sleep(0.001)
         return x
 
     models = [
         model(handle, name="a", instances=Threads(4), resources={"gpu0": 1}, **ONE),
         model(handle, name="b", instances=Threads(4), resources=Resources({"gpu0": 1}, weight=2), **ONE),
-        model(handle_later, name="c", resources={"gpu0": 1}, **ONE),
+        model(handle_async, name="c", resources={"gpu0": 1}, **ONE),
     ]
     with Client(*models, resources={"gpu0": 2, "other": 1}) as client:
 
-        def ask(name: str) -> Any:
+        def infer_or_error(name: str) -> Any:
             try:
                 return client.infer(name, {"x": X})["y"].tolist()
             except Exception as error:
                 return str(error)
 
-        futures = at_once([lambda name=name: ask(name) for name in "abc" * 15])
-        answers = [future.result() for future in futures]
-    assert inside.calls == 45
-    assert inside.most <= 2
-    assert answers.count([1.0]) >= 30
+        futures = at_once([lambda name=name: infer_or_error(name) for name in "abc" * 15])
+        responses = [future.result() for future in futures]
+    assert counter.calls == 45
+    assert counter.peak <= 2
+    assert responses.count([1.0]) >= 30
 
 
-def test_requests_gather_while_they_wait() -> None:
+def test_requests_batch_while_waiting_for_a_resource() -> None:
     gate, sizes = Gate(), list[int]()
 
     def hold(x: Any) -> Any:
@@ -119,7 +119,7 @@ def crash(x: Any) -> Any:
     return x
 
 
-def test_a_process_that_dies_gives_back_what_it_held() -> None:
+def test_dead_process_releases_its_resource() -> None:
     models = [
         model(crash, name="a", instances=Processes(1), resources={"gpu0": 1}, **ONE),
         model(lambda x: x, name="b", resources={"gpu0": 1}, **ONE),
@@ -133,21 +133,21 @@ def test_a_process_that_dies_gives_back_what_it_held() -> None:
             until(lambda: client.get("/v2/models/a/ready").status == 200)
 
 
-def test_what_a_server_does_not_have_is_not_loaded() -> None:
+def test_model_with_unavailable_resource_is_not_loaded() -> None:
     served = model(lambda x: x, name="m", resources={"gpu0": 2}, **ONE)
-    for given, text in [
+    for available, text in [
         ({}, "model 'm' needs resource 'gpu0', the server has none"),
         ({"gpu1": 4}, "model 'm' needs resource 'gpu0', the server has 'gpu1'"),
         ({"gpu0": 1}, "model 'm' needs 2 of resource 'gpu0', the server has 1"),
     ]:
-        with pytest.raises(LoadError, match=text), Client(served, resources=given):
+        with pytest.raises(LoadError, match=text), Client(served, resources=available):
             pass
 
 
-def test_how_amounts_are_written() -> None:
+def test_resource_amounts_are_parsed_and_validated() -> None:
     assert ServerConfig(resources=(("a", 1),)).resources == (("a", 1),)
-    for given in ({"gpu0": 2, "disk": 1}, "gpu0=2, disk = 1"):
-        assert ServerConfig(resources=given).resources == (("gpu0", 2), ("disk", 1))  # type: ignore[arg-type]
+    for available in ({"gpu0": 2, "disk": 1}, "gpu0=2, disk = 1"):
+        assert ServerConfig(resources=available).resources == (("gpu0", 2), ("disk", 1))  # type: ignore[arg-type]
     for wrong, text in [
         ("gpu0", "'gpu0' is not amounts by name, such as gpu0=2,disk=1"),
         ({"gpu0": 0}, "0 is not an amount of 'gpu0' of 1 or more"),

@@ -1,4 +1,4 @@
-"""A server in the foreground: signals, and what a stop reports. The server itself is a stand-in here."""
+"""A server in the foreground: signals, and the report of a stop. The server is a fake."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from penstock import LoadError, Server, ServerConfig
 from penstock._serve import banner, run
 
 
-class StandIn:
-    """What `run` needs of a server, with a drain that ends when it is told to."""
+class FakeServer:
+    """Fake with the parts of a server that `run` uses and a controllable drain."""
 
     config = ServerConfig(drain_timeout=9)
     http_address = "127.0.0.1:1"
@@ -52,52 +52,52 @@ def _quiet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
 
 
-def served(server: Any) -> list[str]:
+def run_server(server: Any) -> list[str]:
     return run.run(server, [])
 
 
-def test_a_server_that_stops_by_itself_ends_the_run(capsys: pytest.CaptureFixture[str]) -> None:
-    server = StandIn(signals=0, cut=[])
-    assert (served(server), server.stops) == ([], [None])
+def test_run_ends_when_the_server_stops(capsys: pytest.CaptureFixture[str]) -> None:
+    server = FakeServer(signals=0, cut=[])
+    assert (run_server(server), server.stops) == ([], [None])
     assert capsys.readouterr() == ("described\n", "")
 
 
-def test_one_signal_drains_and_reports_what_was_cut(capsys: pytest.CaptureFixture[str]) -> None:
-    server = StandIn(signals=1, cut=["r1"])
-    assert (served(server), server.stops) == (["r1"], [None])
+def test_one_signal_drains_and_reports_unfinished_requests(capsys: pytest.CaptureFixture[str]) -> None:
+    server = FakeServer(signals=1, cut=["r1"])
+    assert (run_server(server), server.stops) == (["r1"], [None])
     assert capsys.readouterr().err == (
         "penstock: stopping: requests have 9 s to finish; signal again to stop at once\n"
     )
 
 
-def test_a_second_signal_stops_at_once(capsys: pytest.CaptureFixture[str]) -> None:
-    server = StandIn(signals=2, cut=["r1"])
-    assert (served(server), server.stops) == (["r1"], [None, 0.0])
+def test_second_signal_stops_immediately(capsys: pytest.CaptureFixture[str]) -> None:
+    server = FakeServer(signals=2, cut=["r1"])
+    assert (run_server(server), server.stops) == (["r1"], [None, 0.0])
     assert capsys.readouterr().err.endswith("penstock: stopping at once\n")
 
 
-def test_a_drain_that_does_not_end_is_not_taken_for_a_clean_stop() -> None:
-    server = StandIn(signals=2, cut=[], drains=False)
-    assert served(server) == ["requests that have not finished"]
+def test_unfinished_drain_is_not_a_clean_stop() -> None:
+    server = FakeServer(signals=2, cut=[], drains=False)
+    assert run_server(server) == ["requests that have not finished"]
     server.never.set()
 
 
-def test_a_signal_while_models_load_is_no_error() -> None:
-    server = StandIn(signals=0, cut=[])
+def test_signal_during_load_is_not_an_error() -> None:
+    server = FakeServer(signals=0, cut=[])
     server.start = lambda: signal.raise_signal(signal.SIGTERM)  # type: ignore[method-assign]
-    assert (served(server), server.stops) == ([], [0.0])
+    assert (run_server(server), server.stops) == ([], [0.0])
 
 
-def test_from_another_thread_signals_are_left_alone() -> None:
-    server, results = StandIn(signals=0, cut=["r1"]), []
-    thread = threading.Thread(target=lambda: results.append(served(server)))
+def test_run_on_another_thread_does_not_handle_signals() -> None:
+    server, results = FakeServer(signals=0, cut=["r1"]), []
+    thread = threading.Thread(target=lambda: results.append(run_server(server)))
     thread.start()
     thread.join()
     assert results == [["r1"]]
 
 
 @pytest.mark.parametrize(("cause", "raised"), [(KeyboardInterrupt(), KeyboardInterrupt), (OSError(), LoadError)])
-def test_an_interrupt_while_models_load_stays_an_interrupt(
+def test_interrupt_during_load_is_reraised(
     cause: BaseException, raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stopped = []

@@ -1,7 +1,6 @@
-"""schemathesis sends what the document allows, and what it does not, and believes neither side.
+"""Property tests with schemathesis: valid and invalid requests from the OpenAPI document.
 
-Its findings are of both: a schema that is looser or stricter than the server, a status or content type that is not
-described, a crash.
+It finds schemas that are looser or stricter than the server, undocumented statuses or content types, and crashes.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ import pytest
 from models import documents, protocol, v1
 from penstock import Server, ServerConfig, Tensor, model
 
-# Numbers as large as there are overflow when they are added.
+# Sums of the largest numbers overflow.
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered:RuntimeWarning")
 
 SEED, EXAMPLES = 1, 3
 SECONDS = 900
-"""Far more than it takes: about half a minute."""
+"""Time limit; a run takes about half a minute."""
 
 
 @model(
@@ -47,7 +46,7 @@ def parts(x: Any) -> Any:
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
     models = (fixed, pair, protocol.add, parts, protocol.scalar, v1.two, documents.greet)
-    # Names for infinities are no JSON, and no validator of JSON knows them.
+    # NaN and Infinity are not JSON, so validators reject them.
     config = ServerConfig(http="127.0.0.1:0", grpc=None, strict_json=True)
     with Server(*models, config=config) as server:
         yield server.http_url
@@ -56,7 +55,7 @@ def url() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("schemathesis") / "schemathesis.toml"
-    # Asked within a microsecond, for a thing that is not served, or that is off: 504, 501, 503, each described.
+    # Tiny timeouts, unsupported calls and disabled features return 504, 501 and 503, each documented.
     file.write_text('[checks.not_a_server_error]\nexpected-statuses = ["2xx", "3xx", "4xx", 501, 503, 504]\n')
     return file
 
@@ -65,16 +64,16 @@ def explore(url: str, config: Path, *options: str) -> None:
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", str(config), "run", f"{url}/openapi.json"]
     command += ["--no-color", *options]
     limits = ["--seed", str(SEED), "--max-examples", str(EXAMPLES), "--suppress-health-check", "all"]
-    done = subprocess.run(
+    completed = subprocess.run(
         [*command, *limits], capture_output=True, text=True, check=False, timeout=SECONDS, cwd=config.parent
     )
-    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-2000:]
-    assert "generated" in done.stdout
+    assert completed.returncode == 0, completed.stdout[-8000:] + completed.stderr[-2000:]
+    assert "generated" in completed.stdout
 
 
-def test_the_server_does_as_its_document_says(url: str, config: Path) -> None:
-    # Between `shape` and `data`, and between rows of inputs, stand rules that no schema can say: what a schema allows
-    # may be refused. Versions have the same schemas.
+def test_server_conforms_to_its_document(url: str, config: Path) -> None:
+    # A schema cannot relate `shape` to `data`, or the rows of inputs to each other: a valid request
+    # that matches the schema may be rejected. Versions have the same schemas.
     explore(
         url,
         config,
@@ -87,7 +86,7 @@ def test_the_server_does_as_its_document_says(url: str, config: Path) -> None:
     )
 
 
-def test_what_the_schema_of_fixed_shapes_allows_is_accepted(url: str, config: Path) -> None:
+def test_valid_fixed_shape_requests_are_accepted(url: str, config: Path) -> None:
     explore(
         url, config, "--phases", "examples,fuzzing", "--mode", "positive", "--include-path", "/v1/models/pair:predict"
     )

@@ -1,6 +1,6 @@
-"""Signatures from `Tensor` lists and from annotations: every row of docs/signatures.md, every refusal's text."""
+"""Signatures from `Tensor` lists and annotations: the rules of docs/signatures.md and all error messages."""
 
-# Bare `dict` hints and empty handlers are what is under test.
+# The tests need bare `dict` hints and empty handlers.
 # mypy: disable-error-code="type-arg, empty-body"
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def document(value: Any) -> Any:
     return text(json.dumps(value).encode())
 
 
-def refused(target: Any, message: str, **options: Any) -> None:
+def assert_rejected(target: Any, message: str, **options: Any) -> None:
     with pytest.raises(SignatureError, match=re.escape(message)):
         model(target, **options)
 
@@ -85,7 +85,7 @@ def refused(target: Any, message: str, **options: Any) -> None:
 # Tensor lists
 
 
-def test_a_handler_of_declared_arrays_is_called_without_anything_around_it() -> None:
+def test_handler_of_declared_arrays_is_called_directly() -> None:
     def double(x: Any) -> Any:
         return x * 2
 
@@ -95,7 +95,7 @@ def test_a_handler_of_declared_arrays_is_called_without_anything_around_it() -> 
     assert call_of(renamed) is double
 
 
-def test_declared_inputs_go_by_name_where_all_parameters_bear_their_names() -> None:
+def test_declared_inputs_match_parameters_by_name() -> None:
     def subtract(b: Any, a: Any) -> Any:
         return a - b
 
@@ -104,8 +104,8 @@ def test_declared_inputs_go_by_name_where_all_parameters_bear_their_names() -> N
     assert call_of(served)(F32(5), F32(3)) == 2
 
 
-def test_half_by_name_and_half_by_position_is_refused() -> None:
-    refused(
+def test_mixed_matching_by_name_and_position_is_rejected() -> None:
+    assert_rejected(
         lambda a, z: a,
         "model 'm': input 'a' is declared at position 2, where the handler has parameter 'z'; "
         "name all parameters like the inputs, or keep the order",
@@ -126,25 +126,25 @@ def test_half_by_name_and_half_by_position_is_refused() -> None:
         (functools.partial(lambda a, b, c: (a, b, c), c=3), (1, 2, 3)),
     ],
 )
-def test_every_kind_of_parameter_takes_declared_inputs(handler: Any, expected: Any) -> None:
+def test_every_kind_of_parameter_accepts_declared_inputs(handler: Any, expected: Any) -> None:
     served = model(handler, name="m", inputs=[Tensor("a", F32), Tensor("b", F32)], outputs=[])
     assert call_of(served)(1, 2) == expected
 
 
-def test_a_function_written_in_c_takes_declared_inputs_by_position() -> None:
+def test_c_function_accepts_declared_inputs_by_position() -> None:
     served = model(max, inputs=[Tensor("a", F32), Tensor("b", F32)], outputs=[Tensor("y", F32)])
     assert call_of(served)(1, 2) == 2
 
 
-def test_the_count_of_declared_inputs_must_fit() -> None:
-    refused(
+def test_declared_input_count_must_match_the_handler() -> None:
+    assert_rejected(
         lambda a: a,
         "model 'm': 2 inputs are declared ('p', 'q'), the handler takes 1 (a)",
         name="m",
         inputs=[Tensor("p", F32), Tensor("q", F32)],
         outputs=[],
     )
-    refused(
+    assert_rejected(
         lambda a, b: a,
         "model 'm': parameter 'b' is none of the declared inputs ('p'); declare it, or give it a default",
         name="m",
@@ -153,7 +153,7 @@ def test_the_count_of_declared_inputs_must_fit() -> None:
     )
 
 
-def test_an_absent_declared_input_is_the_parameters_default() -> None:
+def test_absent_optional_input_uses_the_parameters_default() -> None:
     def scale(x: Any, factor: Any = 3, bias: Any = None) -> Any:
         return x * factor, bias
 
@@ -166,15 +166,19 @@ def test_an_absent_declared_input_is_the_parameters_default() -> None:
     assert call_of(served)(2, 5, 1) == (10, 1)
 
 
-def test_declared_lists_are_checked() -> None:
-    refused(lambda x: x, "model 'm': inputs[0] needs a name", name="m", inputs=[Tensor(datatype=F32)], outputs=[])
-    refused(lambda: 0, "model 'm': outputs[0] is str, not a Tensor", name="m", inputs=[], outputs=["y"])
+def test_invalid_declared_lists_are_rejected() -> None:
+    assert_rejected(
+        lambda x: x, "model 'm': inputs[0] needs a name", name="m", inputs=[Tensor(datatype=F32)], outputs=[]
+    )
+    assert_rejected(lambda: 0, "model 'm': outputs[0] is str, not a Tensor", name="m", inputs=[], outputs=["y"])
     single = Tensor("x", F32)
-    refused(lambda x: x, "model 'm': inputs must be a list of Tensors, not Tensor", name="m", inputs=single, outputs=[])
+    assert_rejected(
+        lambda x: x, "model 'm': inputs must be a list of Tensors, not Tensor", name="m", inputs=single, outputs=[]
+    )
     twice = [Tensor("y", F32), Tensor("y", F32)]
-    refused(lambda: 0, "model 'm': output 'y' is declared twice", name="m", inputs=[], outputs=twice)
-    refused(lambda a, b: 0, "model 'm': input 'y' is declared twice", name="m", inputs=twice, outputs=[])
-    refused(
+    assert_rejected(lambda: 0, "model 'm': output 'y' is declared twice", name="m", inputs=[], outputs=twice)
+    assert_rejected(lambda a, b: 0, "model 'm': input 'y' is declared twice", name="m", inputs=twice, outputs=[])
+    assert_rejected(
         lambda: 0,
         "model 'm': batching= needs at least one input, whose first axis is the batch",
         name="m",
@@ -197,7 +201,7 @@ def test_annotated_arrays_are_named_by_their_parameters() -> None:
     assert call_of(served) is double
 
 
-def test_a_tensors_own_name_beats_the_parameters() -> None:
+def test_tensor_name_overrides_the_parameter_name() -> None:
     def f(x: Annotated[npt.NDArray[F32], Tensor("INPUT__0", F32)]) -> Annotated[Any, Tensor("OUTPUT__0", "BF16")]:
         return x
 
@@ -205,7 +209,7 @@ def test_a_tensors_own_name_beats_the_parameters() -> None:
     assert (served.inputs, served.outputs) == ((Tensor("INPUT__0", F32),), (Tensor("OUTPUT__0", "BF16"),))
 
 
-def test_none_inside_annotated_is_optional_too() -> None:
+def test_none_inside_annotated_makes_an_input_optional() -> None:
     def f(
         a: Annotated[np.ndarray | None, Tensor(datatype=F32)],
         b: Annotated[np.ndarray, Tensor(datatype=F32, optional=True)],
@@ -215,7 +219,7 @@ def test_none_inside_annotated_is_optional_too() -> None:
     assert [tensor.optional for tensor in model(f).inputs] == [True, True, True]
 
 
-def test_a_tuple_of_arrays_is_several_outputs() -> None:
+def test_tuple_of_arrays_declares_several_outputs() -> None:
     def split(x: Row) -> tuple[Row, Annotated[np.ndarray, Tensor("sum", F32)]]:
         return x, x.sum()
 
@@ -224,29 +228,29 @@ def test_a_tuple_of_arrays_is_several_outputs() -> None:
     assert call_of(served) is split
 
 
-def test_an_array_without_a_tensor_says_too_little() -> None:
+def test_array_without_a_tensor_is_rejected() -> None:
     def f(x: np.ndarray) -> None: ...
     def g(x: npt.NDArray[F32]) -> None: ...
     def h() -> np.float32: ...
 
     advice = "is an array of unknown datatype and shape; write Annotated[np.ndarray, Tensor(datatype=np.float32, "
-    refused(f, f"model 'f': parameter 'x' {advice}")
-    refused(g, f"model 'g': parameter 'x' {advice}")
-    refused(h, f"model 'h': the return value {advice}")
+    assert_rejected(f, f"model 'f': parameter 'x' {advice}")
+    assert_rejected(g, f"model 'g': parameter 'x' {advice}")
+    assert_rejected(h, f"model 'h': the return value {advice}")
 
 
-def test_two_tensors_for_one_parameter_are_refused() -> None:
+def test_two_tensors_for_one_parameter_are_rejected() -> None:
     def f(x: Annotated[np.ndarray, Tensor(datatype=F32), Tensor(datatype=F32)]) -> None: ...
 
-    refused(f, "model 'f': parameter 'x' has 2 Tensors in its Annotated; keep one")
+    assert_rejected(f, "model 'f': parameter 'x' has 2 Tensors in its Annotated; keep one")
 
 
 # Plain values
 
 
-def test_scalars_travel_as_tensors_of_one_element() -> None:
+def test_scalars_are_tensors_of_one_element() -> None:
     def f(a: bool, b: int, c: float, d: str, e: bytes) -> tuple[bool, int, float, str, bytes]:
-        assert [type(one) for one in (a, b, c, d, e)] == [bool, int, float, str, bytes]
+        assert [type(value) for value in (a, b, c, d, e)] == [bool, int, float, str, bytes]
         return a, b, c, d, e
 
     served = model(f)
@@ -258,15 +262,15 @@ def test_scalars_travel_as_tensors_of_one_element() -> None:
         ("BYTES", ()),
     ]
     assert [tensor.text for tensor in served.inputs] == [False, False, False, True, False]
-    given = (np.array(True), np.array(-3), np.array(0.5), text("ü"), text(b"a\0"))
-    # Numbers are made tensors by the compiled part.
-    returned = [np.asarray(one) for one in call_of(served)(*given)]
+    inputs = (np.array(True), np.array(-3), np.array(0.5), text("ü"), text(b"a\0"))
+    # The native module converts numbers to tensors.
+    returned = [np.asarray(value) for value in call_of(served)(*inputs)]
     assert [array.dtype for array in returned] == [np.bool_, np.int64, np.float64, object, object]
     assert [array.shape for array in returned] == [()] * 5
     assert [array.item() for array in returned] == [True, -3, 0.5, "ü", b"a\0"]
 
 
-def test_lists_travel_as_one_variable_axis() -> None:
+def test_lists_are_tensors_of_one_variable_axis() -> None:
     def f(a: list[int], b: list[str]) -> tuple[list[float], list[bytes], list[bool]]:
         assert (a, b) == ([1, 2], ["x", "yy"])
         return [1, 2.5], [b"a", b"a\0"], []
@@ -279,7 +283,7 @@ def test_lists_travel_as_one_variable_axis() -> None:
     assert (empty.dtype, empty.shape) == (np.bool_, (0,))
 
 
-def test_none_and_defaults_make_optional_inputs() -> None:
+def test_none_and_defaults_make_inputs_optional() -> None:
     def f(a: int | None, b: str | None = "b", c: float = 2.5, *, d: dict | None = None) -> Any:
         return [a, b, c, d]
 
@@ -288,7 +292,7 @@ def test_none_and_defaults_make_optional_inputs() -> None:
     assert json.loads(call_of(served)(None, None, None, None).item()) == [None, "b", 2.5, None]
 
 
-def test_a_return_annotation_of_none_has_no_outputs() -> None:
+def test_none_return_annotation_declares_no_outputs() -> None:
     def f(a: int) -> None: ...
 
     served = model(f)
@@ -314,7 +318,7 @@ def test_a_return_annotation_of_none_has_no_outputs() -> None:
         (tuple[int, int], 1, "the handler returned a int, it declares a tuple of 2 outputs"),
     ],
 )
-def test_a_handlers_mistake_names_what_was_returned_and_declared(hint: Any, returned: Any, message: str) -> None:
+def test_handler_error_names_returned_and_declared_types(hint: Any, returned: Any, message: str) -> None:
     def f():  # type: ignore[no-untyped-def]
         return returned
 
@@ -332,7 +336,7 @@ def test_a_handlers_mistake_names_what_was_returned_and_declared(hint: Any, retu
         (list[int], (1, 2), [1, 2]),
     ],
 )
-def test_numpys_own_numbers_are_plain_values_too(hint: Any, returned: Any, expected: Any) -> None:
+def test_numpy_numbers_are_accepted_as_scalars(hint: Any, returned: Any, expected: Any) -> None:
     def f():  # type: ignore[no-untyped-def]
         return returned
 
@@ -343,11 +347,11 @@ def test_numpys_own_numbers_are_plain_values_too(hint: Any, returned: Any, expec
 # JSON documents
 
 
-def test_documents_are_built_from_their_hints() -> None:
-    seen = []
+def test_documents_are_parsed_by_their_hints() -> None:
+    received = []
 
     def f(user: User, users: list[User], options: Options, partial: Partial, point: Point, free: Any) -> dict:
-        seen.extend([user, users, options, partial, point, free])
+        received.extend([user, users, options, partial, point, free])
         return {}
 
     served = model(f)
@@ -360,7 +364,7 @@ def test_documents_are_built_from_their_hints() -> None:
         document({"x": 1}),
         document([1, None, "x"]),
     )
-    assert seen == [
+    assert received == [
         User("Ada", 36, [], User("Bob", 1)),
         [User("Cy", 2, ["x"])],
         {"mode": "fast", "color": Color.RED, "weights": {"a": 1.0}},
@@ -409,7 +413,7 @@ def test_documents_are_built_from_their_hints() -> None:
         (Point, b"{}", "input 'a': x: Field required"),
     ],
 )
-def test_a_bad_document_is_the_callers_mistake_and_is_named(hint: Any, raw: bytes, message: str) -> None:
+def test_invalid_document_is_rejected_with_its_location(hint: Any, raw: bytes, message: str) -> None:
     def f(a):  # type: ignore[no-untyped-def]
         raise AssertionError("the handler must not run")
 
@@ -418,15 +422,15 @@ def test_a_bad_document_is_the_callers_mistake_and_is_named(hint: Any, raw: byte
         call_of(model(f))(text(raw))
 
 
-def test_documents_are_written_from_what_handlers_return() -> None:
+def test_returned_documents_are_encoded_as_json() -> None:
     def f() -> tuple[User, Point, dict, list[Point], Options, dict | None]:
         options: Options = {"mode": "fast", "color": Color.RED, "weights": {}}
         arrays = {"a": np.arange(2), "b": F32(0.5), "c": "ü"}
         return User("Ada", 36), Point(x=1), arrays, [Point(x=2)], options, None
 
-    written = [array.item() for array in call_of(model(f))()]
-    assert all(isinstance(one, bytes) for one in written)
-    assert [json.loads(one) for one in written] == [
+    documents = [array.item() for array in call_of(model(f))()]
+    assert all(isinstance(value, bytes) for value in documents)
+    assert [json.loads(value) for value in documents] == [
         {"name": "Ada", "age": 36, "tags": [], "friend": None},
         {"x": 1, "y": 0},
         {"a": [0, 1], "b": 0.5, "c": "ü"},
@@ -436,7 +440,7 @@ def test_documents_are_written_from_what_handlers_return() -> None:
     ]
 
 
-def test_examples_are_documents_that_the_model_accepts() -> None:
+def test_examples_are_valid_documents() -> None:
     class Strict(pydantic.BaseModel):
         code: str = pydantic.Field(pattern="^[0-9]{4}$")
 
@@ -451,10 +455,10 @@ def test_examples_are_documents_that_the_model_accepts() -> None:
     assert "plain" not in examples
 
 
-# What no rule covers
+# Unsupported hints
 
 
-def test_hints_that_no_rule_covers_are_refused() -> None:
+def test_unsupported_hints_are_rejected() -> None:
     def f(x: complex) -> None: ...
     def g(x: int | str) -> None: ...
     def h(x: NoSuchName) -> None: ...  # type: ignore[name-defined]  # noqa: F821
@@ -466,43 +470,55 @@ def test_hints_that_no_rule_covers_are_refused() -> None:
     def n(x: int) -> int | None: ...
 
     kinds = "use Annotated[np.ndarray, Tensor(...)], bool, int, float, str, bytes, list[...] of these, dict,"
-    refused(f, f"model 'f': parameter 'x' is complex, which is not a tensor; {kinds}")
-    refused(g, "model 'g': parameter 'x' is int | str, which is not a tensor")
-    refused(h, "model 'h': parameter 'x' is 'NoSuchName' (a name that cannot be resolved), which is not a tensor")
-    refused(i, "model 'i': parameter 'x' is tuple[int, int], which is not a tensor")
-    refused(j, "model 'j': the return value is a tuple of unknown length; write each member, as in tuple[int, str]")
-    refused(k, "model 'k': parameter 'x' is dict[int, str]: the keys of a JSON object are str")
-    refused(l, "model 'l': parameter 'x' is complex, which JSON cannot hold: use bool, int, float, str, list, dict")
-    refused(m, "model 'm': parameter 'x' is int | str: of unions, only `X | None` can be read from JSON")
-    refused(n, "model 'n': the return value is int | None, which is not a tensor")
+    assert_rejected(f, f"model 'f': parameter 'x' is complex, which is not a tensor; {kinds}")
+    assert_rejected(g, "model 'g': parameter 'x' is int | str, which is not a tensor")
+    assert_rejected(
+        h, "model 'h': parameter 'x' is 'NoSuchName' (a name that cannot be resolved), which is not a tensor"
+    )
+    assert_rejected(i, "model 'i': parameter 'x' is tuple[int, int], which is not a tensor")
+    assert_rejected(
+        j, "model 'j': the return value is a tuple of unknown length; write each member, as in tuple[int, str]"
+    )
+    assert_rejected(k, "model 'k': parameter 'x' is dict[int, str]: the keys of a JSON object are str")
+    assert_rejected(
+        l, "model 'l': parameter 'x' is complex, which JSON cannot hold: use bool, int, float, str, list, dict"
+    )
+    assert_rejected(m, "model 'm': parameter 'x' is int | str: of unions, only `X | None` can be read from JSON")
+    assert_rejected(n, "model 'n': the return value is int | None, which is not a tensor")
 
 
-def test_missing_annotations_are_refused() -> None:
+def test_missing_annotations_are_rejected() -> None:
     def f(x) -> None: ...  # type: ignore[no-untyped-def]
     def g(x: int): ...  # type: ignore[no-untyped-def]
     def h(*xs: int) -> None: ...
     def i(self, x: int) -> None: ...  # type: ignore[no-untyped-def]
 
-    refused(f, "model 'f': parameter 'x' has no annotation; annotate it, or declare inputs=")
-    refused(g, "model 'g': the handler does not declare what it returns; annotate it, or declare outputs=")
-    refused(h, "model 'h': parameter 'xs' stands for any number of inputs; declare them with inputs=")
-    refused(i, "model 'i': parameter 'self' has no annotation; annotate it, or declare inputs=; decorate the class")
-    refused(max, "model 'max': its parameters are not known; declare inputs= and outputs=")
+    assert_rejected(f, "model 'f': parameter 'x' has no annotation; annotate it, or declare inputs=")
+    assert_rejected(g, "model 'g': the handler does not declare what it returns; annotate it, or declare outputs=")
+    assert_rejected(h, "model 'h': parameter 'xs' stands for any number of inputs; declare them with inputs=")
+    assert_rejected(
+        i, "model 'i': parameter 'self' has no annotation; annotate it, or declare inputs=; decorate the class"
+    )
+    assert_rejected(max, "model 'max': its parameters are not known; declare inputs= and outputs=")
 
 
-def test_batching_needs_arrays() -> None:
+def test_batching_requires_arrays() -> None:
     def f(x: int) -> None: ...
     def g(x: list[str]) -> None: ...
     def h(x: Row) -> dict: ...
 
     reason = "one value per request, and batching= needs arrays, one row per request; write Annotated[np.ndarray, "
-    tail = "or leave batching= out"
-    refused(f, f"parameter 'x' is int, {reason}Tensor(datatype=np.int64, shape=[])], {tail}", batching=Batching())
-    refused(g, f"parameter 'x' is list[str], {reason}Tensor(datatype=str, shape=[-1])], {tail}", batching=Batching())
-    refused(h, f"the return value is dict, {reason}Tensor(datatype=bytes, shape=[])]", batching=Batching())
+    suffix = "or leave batching= out"
+    assert_rejected(
+        f, f"parameter 'x' is int, {reason}Tensor(datatype=np.int64, shape=[])], {suffix}", batching=Batching()
+    )
+    assert_rejected(
+        g, f"parameter 'x' is list[str], {reason}Tensor(datatype=str, shape=[-1])], {suffix}", batching=Batching()
+    )
+    assert_rejected(h, f"the return value is dict, {reason}Tensor(datatype=bytes, shape=[])]", batching=Batching())
 
 
-def test_generators_say_what_they_yield() -> None:
+def test_generator_annotations_declare_outputs() -> None:
     async def f(x: int) -> AsyncIterator[str]:
         yield str(x)
 
@@ -524,11 +540,11 @@ def test_generators_say_what_they_yield() -> None:
     assert [output.name for output in model(j).outputs] == ["output_0", "output_1"]
     assert model(streams=True)(i).streams
     yields = "the handler yields, and its annotation does not declare what; write Iterator[...] or AsyncIterator[...]"
-    refused(h, f"model 'h': {yields}, or declare outputs=")
-    refused(g, "model 'g': the handler is a generator, so it streams; leave streams=False out", streams=False)
+    assert_rejected(h, f"model 'h': {yields}, or declare outputs=")
+    assert_rejected(g, "model 'g': the handler is a generator, so it streams; leave streams=False out", streams=False)
 
 
-def test_async_handlers_are_known_as_such() -> None:
+def test_async_handlers_are_detected() -> None:
     async def f(x: int) -> int:
         return x
 
@@ -536,12 +552,12 @@ def test_async_handlers_are_known_as_such() -> None:
         async def __call__(self, x: int) -> int:
             return x
 
-    for one in (f, Async, Async(), functools.partial(f)):
-        assert model(one, name="m").max_concurrency == 64
+    for value in (f, Async, Async(), functools.partial(f)):
+        assert model(value, name="m").max_concurrency == 64
     assert model(lambda x: x, name="m", inputs=[Tensor("x", F32)], outputs=[Tensor("y", F32)]).max_concurrency is None
 
 
-def test_a_context_in_the_last_place_needs_nothing_around_the_handler() -> None:
+def test_trailing_context_needs_no_wrapper() -> None:
     def f(x: Row, ctx: Context) -> Row:
         return x
 
@@ -551,7 +567,7 @@ def test_a_context_in_the_last_place_needs_nothing_around_the_handler() -> None:
     assert call_of(served) is f
 
 
-def test_a_context_in_another_place_is_put_there() -> None:
+def test_context_is_passed_at_its_position() -> None:
     def first(context: Context, x: int, y: int) -> Any:
         return [context, x, y]
 
@@ -562,7 +578,7 @@ def test_a_context_in_another_place_is_put_there() -> None:
         assert json.loads(call_of(model(f))(np.array(1), np.array(2), "the context").item()) == ["the context", 1, 2]
 
 
-def test_a_lambdas_ctx_is_the_context_unless_an_input_has_that_name() -> None:
+def test_lambda_ctx_is_the_context_unless_an_input_has_that_name() -> None:
     served = model(lambda x, ctx: (x, ctx), name="m", inputs=[Tensor("x", F32)], outputs=[])
     assert served.definition().wants_context
     assert call_of(served)(1, "the context") == (1, "the context")
@@ -570,7 +586,7 @@ def test_a_lambdas_ctx_is_the_context_unless_an_input_has_that_name() -> None:
     assert not model(lambda x, ctx: (x, ctx), name="m", inputs=inputs, outputs=[]).definition().wants_context
 
 
-def test_one_context_is_enough() -> None:
+def test_second_context_parameter_is_rejected() -> None:
     def f(a: Context, b: Context) -> None: ...
 
-    refused(f, "model 'f': parameters 'a' and 'b' are both the Context; keep one")
+    assert_rejected(f, "model 'f': parameters 'a' and 'b' are both the Context; keep one")

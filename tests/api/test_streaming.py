@@ -1,4 +1,4 @@
-"""Handlers that yield: what they may be, what they may yield, and how they end."""
+"""Streaming handlers: kinds of handlers, yielded values and the end of streams."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ OUT = [Tensor("i", np.int32, [1])]
 
 
 def events(client: Client, name: str, body: dict[str, Any]) -> list[Any]:
-    answer = client.post(f"/v2/models/{name}/generate_stream", json.dumps(body))
-    assert answer.status == 200, answer.body
-    return [json.loads(event.removeprefix("data: ")) for event in answer.body.decode().split("\n\n")[:-1]]
+    response = client.post(f"/v2/models/{name}/generate_stream", json.dumps(body))
+    assert response.status == 200, response.body
+    return [json.loads(event.removeprefix("data: ")) for event in response.body.decode().split("\n\n")[:-1]]
 
 
-def test_a_class_streams_and_is_closed() -> None:
-    seen: list[str] = []
+def test_streaming_class_is_closed() -> None:
+    closed: list[str] = []
 
     @model(inputs=N, outputs=OUT)
     class Counter:
@@ -37,16 +37,16 @@ def test_a_class_streams_and_is_closed() -> None:
                 yield [i + 10 * self.calls]
 
         def close(self) -> None:
-            seen.append("closed")
+            closed.append("closed")
 
     assert Counter.streams
     with Client(Counter) as client:
         assert [event["i"] for event in events(client, "Counter", {"n": 2})] == [10, 11]
         assert [event["i"] for event in events(client, "Counter", {"n": 1})] == [20]
-    assert seen == ["closed"]
+    assert closed == ["closed"]
 
 
-def test_an_async_generator_keeps_its_loop_and_is_closed() -> None:
+def test_async_generator_stays_on_its_loop_and_is_closed() -> None:
     import asyncio
 
     loops: list[Any] = []
@@ -71,7 +71,7 @@ def test_an_async_generator_keeps_its_loop_and_is_closed() -> None:
     assert loops[0].is_closed()
 
 
-def test_a_function_that_returns_an_iterator_streams_if_it_says_so() -> None:
+def test_function_returning_an_iterator_streams_if_declared() -> None:
     @model(streams=True)
     def letters(text: str) -> Iterator[str]:
         return iter(text)
@@ -80,50 +80,50 @@ def test_a_function_that_returns_an_iterator_streams_if_it_says_so() -> None:
         assert [event["output"] for event in events(client, "letters", {"text": "ab"})] == ["a", "b"]
 
 
-def test_what_is_no_iterator_is_the_models_fault() -> None:
+def test_non_iterator_result_is_a_handler_error() -> None:
     @model(inputs=N, outputs=OUT, streams=True)
     def wrong(n: Any) -> Any:
         return n
 
     with Client(wrong) as client:
-        answer = client.post("/v2/models/wrong/generate_stream", '{"n":1}')
-    assert answer.status == 500
+        response = client.post("/v2/models/wrong/generate_stream", '{"n":1}')
+    assert response.status == 500
     text = "model 'wrong' returned a ndarray, it streams and must return a generator or another iterator"
-    assert answer.json() == {"error": text}
+    assert response.json() == {"error": text}
 
 
-def test_parameters_go_with_one_piece() -> None:
+def test_set_parameter_applies_to_one_chunk() -> None:
     @model(inputs=N, outputs=OUT)
-    def told(n: Any, ctx: Context) -> Iterator[Any]:
+    def step_parameters(n: Any, ctx: Context) -> Iterator[Any]:
         ctx.set_parameter("step", 1)
         yield n
         yield n
         ctx.set_parameter("step", 3)
         yield Final(n)
 
-    with Client(told) as client:
-        assert [event.get("step") for event in events(client, "told", {"n": 1})] == [1, None, 3]
+    with Client(step_parameters) as client:
+        assert [event.get("step") for event in events(client, "step_parameters", {"n": 1})] == [1, None, 3]
 
 
-def test_nothing_comes_after_the_final_piece() -> None:
-    went_on = threading.Event()
+def test_generator_stops_after_the_final_chunk() -> None:
+    resumed = threading.Event()
 
     @model(inputs=N, outputs=OUT)
-    def over(n: Any) -> Iterator[Any]:
+    def finished(n: Any) -> Iterator[Any]:
         yield n
         yield Final()
-        went_on.set()
+        resumed.set()
         yield n
 
-    with Client(over) as client:
-        assert len(events(client, "over", {"n": 1})) == 1
-        assert not went_on.is_set()
+    with Client(finished) as client:
+        assert len(events(client, "finished", {"n": 1})) == 1
+        assert not resumed.is_set()
     assert repr(Final()) == "Final()"
     assert repr(Final([1])) == "Final([1])"
 
 
 @pytest.mark.parametrize(
-    ("piece", "text"),
+    ("chunk", "text"),
     [
         ([np.zeros(1, np.int32)] * 2, "model 'rows' yielded a list of 2 pieces for a batch of 1 rows"),
         ([np.zeros(2, np.int32)], "model 'rows' returned output 'i' with shape [1, 2], declared [-1, 1]"),
@@ -131,18 +131,18 @@ def test_nothing_comes_after_the_final_piece() -> None:
         (["x"], "model 'rows' returned a str for output 'i', declared INT32 (int32)"),
     ],
 )
-def test_pieces_of_a_batch_are_checked(piece: Any, text: str) -> None:
+def test_chunks_of_a_batch_are_validated(chunk: Any, text: str) -> None:
     @model(inputs=N, outputs=OUT, batching=Batching(max_size=4))
     def rows(n: Any) -> Iterator[Any]:
         yield n
-        yield piece
+        yield chunk
 
     with Client(rows) as client:
         first, error = events(client, "rows", {"n": 5})
     assert (first["i"], error) == (5, {"error": text})
 
 
-def test_a_bare_value_is_a_row_of_one_element() -> None:
+def test_scalar_chunk_is_a_row_of_one_element() -> None:
     @model(inputs=[Tensor("text", str, [1])], outputs=[Tensor("word", str, [1])], batching=Batching(max_size=4))
     def words(text: Any) -> Iterator[Any]:
         yield ["a"] * len(text)
@@ -152,18 +152,18 @@ def test_a_bare_value_is_a_row_of_one_element() -> None:
         assert [event["word"] for event in events(client, "words", {"text": "x"})] == ["a", "b"]
 
 
-def test_an_error_while_it_is_closed_goes_to_the_log_only(caplog: pytest.LogCaptureFixture) -> None:
+def test_error_during_close_is_only_logged(caplog: pytest.LogCaptureFixture) -> None:
     @model(inputs=N, outputs=OUT)
-    def untidy(n: Any) -> Iterator[Any]:
+    def failing_close(n: Any) -> Iterator[Any]:
         try:
             yield Final(n)
             yield n
         finally:
             raise RuntimeError("while closing")
 
-    with Client(untidy) as client:
-        assert [event["i"] for event in events(client, "untidy", {"n": 1})] == [1]
-        assert [event["i"] for event in events(client, "untidy", {"n": 2})] == [2]
+    with Client(failing_close) as client:
+        assert [event["i"] for event in events(client, "failing_close", {"n": 1})] == [1]
+        assert [event["i"] for event in events(client, "failing_close", {"n": 2})] == [2]
     assert "while closing" in caplog.text
 
 
@@ -186,23 +186,23 @@ def test_streams_end_when_the_server_stops() -> None:
     server = Server(endless, http="127.0.0.1:0", grpc=None)
     server.start()
     url = f"{server.http_url}/v2/models/endless/generate_stream"
-    with requests.post(url, json={"n": 1}, stream=True, timeout=20) as answer:
-        lines = answer.iter_lines()
+    with requests.post(url, json={"n": 1}, stream=True, timeout=20) as response:
+        lines = response.iter_lines()
         assert next(lines)
         cut = server.stop(0.2)
     assert cut == ["endless (version 1): 1 requests"]
     assert closed.wait(20)
 
 
-def test_a_stream_may_be_silent_for_longer_than_a_connection_may_be_idle() -> None:
+def test_silent_stream_outlives_the_idle_timeout() -> None:
     import requests
 
     @model(inputs=N, outputs=OUT)
-    def thinking(n: Any) -> Iterator[Any]:
+    def pausing(n: Any) -> Iterator[Any]:
         yield n
         threading.Event().wait(1.2)
         yield n
 
-    with Server(thinking, http="127.0.0.1:0", grpc=None, idle_timeout=0.3, body_timeout=0.3) as server:
-        url = f"{server.http_url}/v2/models/thinking/generate_stream"
+    with Server(pausing, http="127.0.0.1:0", grpc=None, idle_timeout=0.3, body_timeout=0.3) as server:
+        url = f"{server.http_url}/v2/models/pausing/generate_stream"
         assert requests.post(url, json={"n": 1}, timeout=20).text.count("data: ") == 2

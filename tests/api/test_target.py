@@ -1,4 +1,4 @@
-"""A latency that batches and waits are to keep."""
+"""`Batching(target_p99=...)`: batches and admission bounded by a latency target."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ ONE: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Ten
 ROW = np.ones((1, 1), np.float32)
 
 
-def test_a_delay_of_an_hour_ends_within_the_target() -> None:
+def test_target_p99_ends_a_long_max_delay() -> None:
     served = model(lambda x: x, name="m", batching=Batching(max_delay=3600.0, target_p99=0.05), **ONE)
     with Server(served, http="127.0.0.1:0", grpc=None, batching_debug="read") as server:
         url = server.http_url
         for _ in range(12):
             assert infer(url, "m", {"x": ROW}).status == 200
         assert metric_at(url, "penstock_batches_total", reason="target") == 12
-        (shown,) = get(url, "/debug/batching").json()["models"]
+        (report,) = get(url, "/debug/batching").json()["models"]
         config = get(url, "/v2/models/m/config").json()
-    assert shown["target_p99"] == 0.05
-    assert {one["reason"] for one in shown["decisions"]} == {"target"}
+    assert report["target_p99"] == 0.05
+    assert {decision["reason"] for decision in report["decisions"]} == {"target"}
     assert config["parameters"]["target_p99_microseconds"] == {"string_value": "50000"}
 
 
-def test_what_would_be_late_is_refused_only_if_asked() -> None:
-    for refuses in (False, True):
+def test_late_requests_are_rejected_only_with_reject_late() -> None:
+    for reject_late in (False, True):
         block = list[Gate]()
 
         def handle(x: Any, block: list[Gate] = block) -> Any:
@@ -41,28 +41,28 @@ def test_what_would_be_late_is_refused_only_if_asked() -> None:
                 block[0].enter()
             return x
 
-        batching = Batching(max_size=1, target_p99=timedelta(milliseconds=30), reject_late=refuses)
+        batching = Batching(max_size=1, target_p99=timedelta(milliseconds=30), reject_late=reject_late)
         with Server(model(handle, name="m", batching=batching, **ONE), http="127.0.0.1:0", grpc=None) as server:
             url = server.http_url
 
-            def ask(url: str = url) -> Any:
+            def send(url: str = url) -> Any:
                 return infer(url, "m", {"x": ROW})
 
-            # A batch is learned to take 20 ms.
-            assert [ask().status for _ in range(10)] == [200] * 10
+            # The server learns that a batch takes 20 ms.
+            assert [send().status for _ in range(10)] == [200] * 10
             block.append(Gate())
-            futures = at_once([ask])
+            futures = at_once([send])
             block[0].await_entered()
-            # One may wait, however late it is.
-            futures += at_once([ask])
+            # The first queued request is always accepted.
+            futures += at_once([send])
             until(lambda url=url: metric_at(url, "penstock_queue_depth") == 1)
-            third = at_once([ask])[0]
-            if refuses:
-                answer = third.result()
-                assert answer.status == 429
-                assert "model 'm' would answer after" in answer.error()
-                assert answer.error().endswith("ms at best, its target is 30ms")
-                assert int(answer.headers["retry-after"]) >= 1
+            third = at_once([send])[0]
+            if reject_late:
+                response = third.result()
+                assert response.status == 429
+                assert "model 'm' would answer after" in response.error()
+                assert response.error().endswith("ms at best, its target is 30ms")
+                assert int(response.headers["retry-after"]) >= 1
             else:
                 until(lambda url=url: metric_at(url, "penstock_queue_depth") == 2)
                 futures.append(third)
@@ -83,6 +83,6 @@ def test_what_would_be_late_is_refused_only_if_asked() -> None:
         ),
     ],
 )
-def test_mistakes_are_named(options: dict[str, Any], text: str) -> None:
+def test_invalid_targets_are_rejected(options: dict[str, Any], text: str) -> None:
     with pytest.raises(ValueError, match=text):
         Batching(**options)

@@ -1,4 +1,4 @@
-"""Warm-up: what instances answer before their model is ready."""
+"""Warm-up: calls that each instance runs before its model is ready."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ X = [Tensor("x", np.float32, [2])]
 Y = [Tensor("y", np.float32, [2])]
 
 
-def noting(seen: list[np.ndarray[Any, Any]]) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
+def recording_handler(calls: list[np.ndarray[Any, Any]]) -> Callable[[np.ndarray[Any, Any]], np.ndarray[Any, Any]]:
     def handler(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        seen.append(x.copy())
+        calls.append(x.copy())
         return x
 
     return handler
 
 
-def shapes(warmup: Any, **options: Any) -> list[tuple[int, ...]]:
-    seen: list[np.ndarray[Any, Any]] = []
-    with Client(model(noting(seen), name="m", inputs=X, outputs=Y, warmup=warmup, **options)):
-        return [one.shape for one in seen]
+def warmup_shapes(warmup: Any, **options: Any) -> list[tuple[int, ...]]:
+    calls: list[np.ndarray[Any, Any]] = []
+    with Client(model(recording_handler(calls), name="m", inputs=X, outputs=Y, warmup=warmup, **options)):
+        return [array.shape for array in calls]
 
 
-def test_zeros_are_made_from_the_inputs() -> None:
-    seen: list[np.ndarray[Any, Any]] = []
-    warm = model(noting(seen), name="m", inputs=[Tensor("x", np.float32, [-1, 3])], outputs=X, warmup=True)
+def test_default_sample_is_zeros_of_the_input_shape() -> None:
+    calls: list[np.ndarray[Any, Any]] = []
+    warm = model(recording_handler(calls), name="m", inputs=[Tensor("x", np.float32, [-1, 3])], outputs=X, warmup=True)
     with (
         pytest.raises(LoadError, match=r"model 'm' version '1' could not be loaded: .*warm-up sample 0: .*'x'"),
         Client(warm),
     ):
         pass
-    assert [(one.shape, float(one.sum())) for one in seen] == [((1, 3), 0.0)]
+    assert [(array.shape, float(array.sum())) for array in calls] == [((1, 3), 0.0)]
 
 
-def test_samples_are_answered_in_order_by_each_instance_before_it_is_ready() -> None:
-    seen: list[tuple[str, float]] = []
+def test_each_instance_runs_all_samples_in_order_before_ready() -> None:
+    calls: list[tuple[str, float]] = []
 
     def handler(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        seen.append((threading.current_thread().name + str(threading.get_ident()), float(x[0])))
+        calls.append((threading.current_thread().name + str(threading.get_ident()), float(x[0])))
         return x
 
     warmup = [{"x": np.full(2, 1, np.float32)}, {"x": [2.0, 2.0]}]
     with Client(model(handler, name="m", inputs=X, outputs=Y, instances=Threads(3), warmup=warmup)):
-        threads = {name for name, _ in seen}
+        threads = {name for name, _ in calls}
         assert len(threads) == 3
         for thread in threads:
-            assert [value for name, value in seen if name == thread] == [1.0, 2.0]
+            assert [value for name, value in calls if name == thread] == [1.0, 2.0]
 
 
 @pytest.mark.parametrize(
@@ -69,11 +69,11 @@ def test_samples_are_answered_in_order_by_each_instance_before_it_is_ready() -> 
         (lambda: ({"x": np.ones((rows, 2), np.float32)} for rows in (1, 2)), [(1, 2), (2, 2)]),
     ],
 )
-def test_a_model_with_a_batch_axis_is_warmed_at_several_sizes(warmup: Any, expected: list[tuple[int, ...]]) -> None:
-    assert shapes(warmup, batching=Batching(max_size=8)) == expected
+def test_batched_model_is_warmed_at_several_sizes(warmup: Any, expected: list[tuple[int, ...]]) -> None:
+    assert warmup_shapes(warmup, batching=Batching(max_size=8)) == expected
 
 
-def test_streams_are_read_to_their_end() -> None:
+def test_warmup_reads_streams_to_their_end() -> None:
     ended = []
 
     def handler(x: np.ndarray[Any, Any]) -> Iterator[np.ndarray[Any, Any]]:
@@ -85,38 +85,38 @@ def test_streams_are_read_to_their_end() -> None:
         assert ended == [True]
 
 
-def test_documents_and_texts_take_their_examples() -> None:
-    seen = []
+def test_documents_and_texts_use_their_examples() -> None:
+    calls = []
 
     @model(warmup=True)
     def titled(document: dict[str, int], title: str) -> str:
-        seen.append((document, title))
+        calls.append((document, title))
         return title
 
     with Client(titled):
-        assert seen == [({}, "")] or isinstance(seen[0][0], dict)
+        assert calls == [({}, "")] or isinstance(calls[0][0], dict)
 
 
-def test_a_sequence_begins_and_ends() -> None:
-    seen: list[Any] = []
+def test_warmup_starts_and_ends_a_sequence() -> None:
+    calls: list[Any] = []
 
     class Counter:
         def __call__(self, x: np.ndarray[Any, Any], ctx: Context) -> np.ndarray[Any, Any]:
             sequence = ctx.requests[0].sequence
             assert sequence is not None
-            seen.append((sequence.id, sequence.start, sequence.end))
+            calls.append((sequence.id, sequence.start, sequence.end))
             return x
 
         def close_sequence(self, sequence: Any) -> None:
-            seen.append(("closed", sequence.id))
+            calls.append(("closed", sequence.id))
 
     stateful = model(name="m", inputs=X, outputs=Y, sequences=Sequences(), warmup=True)(Counter)
     with Client(stateful) as client:
         client.infer("m", {"x": np.zeros(2, np.float32)}, parameters={"sequence_id": 1, "sequence_start": True})
-        assert seen[:2] == [("penstock-warmup", True, True), ("closed", "penstock-warmup")]
+        assert calls[:2] == [("penstock-warmup", True, True), ("closed", "penstock-warmup")]
 
 
-def test_it_counts_nowhere() -> None:
+def test_warmup_is_excluded_from_statistics_and_metrics() -> None:
     with Client(
         model(lambda x: x, name="m", inputs=X, outputs=Y, batching=Batching(8), warmup=Warmup(repeat=5))
     ) as client:
@@ -154,27 +154,27 @@ def failing(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         (Warmup(lambda: [{}][1:][0]), "list index out of range"),  # type: ignore[arg-type]
     ],
 )
-def test_a_sample_that_fails_fails_the_load(warmup: Any, message: str) -> None:
+def test_failed_sample_fails_the_load(warmup: Any, message: str) -> None:
     bad = model(failing, name="m", inputs=X, outputs=Y, batching=Batching(max_size=8), warmup=warmup)
-    with pytest.raises(LoadError) as caught, Client(bad):
+    with pytest.raises(LoadError) as raised, Client(bad):
         pass
-    assert str(caught.value).startswith("model 'm' version '1' could not be loaded: ")
-    assert message in str(caught.value)
-    assert caught.value.__cause__ is not None
+    assert str(raised.value).startswith("model 'm' version '1' could not be loaded: ")
+    assert message in str(raised.value)
+    assert raised.value.__cause__ is not None
 
 
-def test_batch_sizes_need_a_batch_axis() -> None:
+def test_batch_sizes_require_a_batch_axis() -> None:
     with pytest.raises(LoadError, match="batch_sizes are for models with a batch axis"):
-        shapes(Warmup(batch_sizes=[2]))
+        warmup_shapes(Warmup(batch_sizes=[2]))
 
 
 @pytest.mark.parametrize("value", [7, "x", {"x": 1}])
-def test_what_is_no_warm_up_is_refused_where_it_is_written(value: Any) -> None:
+def test_invalid_warmup_is_rejected_at_declaration(value: Any) -> None:
     with pytest.raises(SignatureError, match="model 'm': warmup must be True, a list of dicts, a callable"):
         model(lambda x: x, name="m", inputs=X, outputs=Y, warmup=value)
 
 
 @pytest.mark.parametrize("options", [{"repeat": 0}, {"repeat": True}, {"batch_sizes": [0]}, {"batch_sizes": ["1"]}])
-def test_values_out_of_range_are_refused(options: dict[str, Any]) -> None:
+def test_invalid_warmup_options_are_rejected(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"Warmup: (repeat|batch_sizes) must be"):
         Warmup(**options)
