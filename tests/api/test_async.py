@@ -183,14 +183,14 @@ def test_async_errors_match_those_of_sync_handlers(caplog: pytest.LogCaptureFixt
 
     with Client(validating) as client:
 
-        def response(n: int) -> tuple[int, str]:
+        def send(n: int) -> tuple[int, str]:
             response = client.post("/v2/models/validating/generate", json.dumps({"n": n}))
             return response.status, json.loads(response.body).get("error", "")
 
-        assert response(0) == (400, "n must not be 0")
-        assert response(1) == (500, "model 'validating' failed: CancelledError")
-        assert response(2) == (500, "model 'validating' failed: ZeroDivisionError")
-        assert response(3)[0] == 200
+        assert send(0) == (400, "n must not be 0")
+        assert send(1) == (500, "model 'validating' failed: CancelledError")
+        assert send(2) == (500, "model 'validating' failed: ZeroDivisionError")
+        assert send(3)[0] == 200
     assert "10 // (n - 2)" in caplog.text
 
 

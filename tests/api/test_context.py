@@ -90,7 +90,7 @@ def test_requested_outputs_are_listed(instances: Any) -> None:
     with Server(requested.with_options(instances=instances), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
 
         def names(response: Any) -> list[str]:
-            return sorted({element.decode() for request in response.values() for element in request})
+            return sorted({element.decode() for array in response.values() for element in array})
 
         for url in (server.http_url, f"grpc://{server.grpc_url}"):
             with NetworkClient(url) as client:
@@ -117,8 +117,8 @@ def test_deadline_is_the_remaining_time() -> None:
     served = observing(lambda ctx: results.append((ctx.deadline, ctx.requests[0].deadline)))
     with Client(served, request_timeout=30.0) as client:
         client.infer("m", {"x": X})
-    ((shortcut, index_of_row),) = results
-    assert 0 < index_of_row <= shortcut <= 30
+    ((shortcut, expected),) = results
+    assert 0 < expected <= shortcut <= 30
     assert observe_one(lambda ctx: ctx.deadline) is None
 
 
@@ -242,8 +242,8 @@ def observe_batch(observe: Callable[[Context], Any], count: int = 3) -> list[Any
             until(is_queued)
         gate.open()
         for index, future in enumerate([first, *rest]):
-            index_of_row = max(0, index - 1)
-            assert future.result()["y"].tolist() == [[index_of_row, index_of_row]] * (index_of_row + 1)
+            expected = max(0, index - 1)
+            assert future.result()["y"].tolist() == [[expected, expected]] * (expected + 1)
     assert len(results) == 1, "the requests did not share a batch"
     return results[0]
 

@@ -93,11 +93,11 @@ def test_logs_and_prints_carry_the_request_context(lines: io.StringIO, served: M
     LIBRARY.info("outside")
     contexts = [(served.name, "3", request_id) for request_id in ("r-1", "r-2")]
     assert [origin(line) for line in read(lines)] == [
-        *((*expected, "computing 5") for expected in contexts),
+        *((*context, "computing 5") for context in contexts),
         (None, None, None, "outside"),
     ]
     assert [origin(line) for line in read(lines, f"penstock.{served.name}.print")] == [
-        (*expected, "printed 5") for expected in contexts
+        (*context, "printed 5") for context in contexts
     ]
 
 
@@ -143,10 +143,8 @@ def test_concurrent_async_calls_log_their_own_request_ids(lines: io.StringIO) ->
         return x
 
     with Client(concurrent) as client:
-        for expected in at_once(
-            [lambda index=index: client.infer("m", X, request_id=f"r{index}") for index in range(8)]
-        ):
-            expected.result()
+        for future in at_once([lambda index=index: client.infer("m", X, request_id=f"r{index}") for index in range(8)]):
+            future.result()
     records = read(lines)
     assert sorted(line["message"] for line in records) == [f"r{index}" for index in range(8)]
     assert all(line["request_id"] == line["message"] for line in records)
@@ -174,8 +172,8 @@ def test_batch_log_lists_all_request_ids(lines: io.StringIO) -> None:
 
         until(both_are_queued)
         gate.open()
-        for expected in futures:
-            expected.result()
+        for future in futures:
+            future.result()
     (line,) = read(lines)
     assert sorted(line["request_id"].split(",")) == ["-", "a"]
 

@@ -29,7 +29,7 @@ def test_handler_receives_only_allowed_sizes(rows: int, pad: Any, padding: float
 
     def handle(x: Any, ctx: Context) -> Any:
         handler_inputs.append(x[:, 0].tolist())
-        assert [send.rows for send in ctx.requests] == [rows]
+        assert [request.rows for request in ctx.requests] == [rows]
         return x * 10
 
     with Client(model(handle, name="m", batching=Batching(sizes=[4, 1, 2, 8], pad=pad), **ONE)) as client:
@@ -165,8 +165,8 @@ def test_too_large_batch_is_retried_in_halves(error: type[Exception], wants_cont
         plain = limited.handle
 
         def handle(x: Any, ctx: Context) -> Any:
-            assert sum(send.rows for send in ctx.requests) == len(x)
-            assert all(len(send.id) == 0 and "host" in send.headers for send in ctx.requests)
+            assert sum(request.rows for request in ctx.requests) == len(x)
+            assert all(len(request.id) == 0 and "host" in request.headers for request in ctx.requests)
             return plain(x)
 
         limited.model = model(handle, name="m", batching=Batching(max_size=8, retry_on_oom=True), **ONE)

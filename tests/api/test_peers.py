@@ -145,15 +145,15 @@ def test_peer_calls_convert_inputs_and_outputs() -> None:
         (y,) = ctx.models["half"](np.array([1.5], np.float32))
         assert y == np.float32(1.5)
         # The result belongs to the calling handler, which may write to it.
-        future = ctx.models["inner"](3)
-        future += 1
-        results.append(future)
+        result = ctx.models["inner"](3)
+        result += 1
+        results.append(result)
 
     scalar: Any = {"inputs": [Tensor("x", np.float32, [])], "outputs": [Tensor("y", np.float32, [])]}
     with Client(several, half, model(name="inner", **scalar)(lambda x: x * 2), outer_of(outer)) as client:
         client.infer("outer", {"x": ONE})
-    assert [future["n"].item() for future in results[:4]] == [3, 2, 7, 0]
-    assert [future["t"].tolist() for future in results[:4]] == [["-"], ["ä", "b"], ["-"], ["-"]]
+    assert [result["n"].item() for result in results[:4]] == [3, 2, 7, 0]
+    assert [result["t"].tolist() for result in results[:4]] == [["-"], ["ä", "b"], ["-"], ["-"]]
     assert results[0]["raw"].tolist() == [b"\xff"]
     assert results[4] == 7
 
@@ -547,7 +547,7 @@ def test_queue_limits_apply_to_peer_calls() -> None:
 
     with local_server(slow, outer) as server:
         assert infer(Caller(server.http_url), "outer", 4) == (200, [4.0])
-    assert sorted(type(future).__name__ for future in results) == ["Overloaded", "Timeout"]
+    assert sorted(type(result).__name__ for result in results) == ["Overloaded", "Timeout"]
 
 
 def test_calls_after_a_reload_reach_the_new_version() -> None:
@@ -593,7 +593,7 @@ def test_declared_calls_are_validated() -> None:
         return model(name=name, calls=call_inner, **X)(lambda x: x)
 
     results = definitions_of([calling("a", "b", "c"), calling("b", "c"), calling("c")])
-    assert [future.name for future in results] == ["c", "b", "a"]
+    assert [definition.name for definition in results] == ["c", "b", "a"]
     with pytest.raises(SignatureError, match=r"models call each other in a circle.*: 'a' -> 'b' -> 'c' -> 'a'"):
         definitions_of([calling("a", "b"), calling("b", "c"), calling("c", "a")])
     with pytest.raises(SignatureError, match=r"circle.*: 'a' -> 'a'"):

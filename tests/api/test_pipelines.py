@@ -117,7 +117,7 @@ def test_stages_overlap_and_batch_separately() -> None:
         futures += at_once(calls[4:])
         until(lambda: metric(client, 'penstock_queue_depth{model="second",version="1"} 4'))
         gates["second"][0].open()
-        assert [document.result(PATIENCE) for document in futures] == [[[4.0 * i]] for i in range(5)]
+        assert [future.result(PATIENCE) for future in futures] == [[[4.0 * i]] for i in range(5)]
     assert sizes == {"first": [1, 3, 1], "second": [1, 4]}
 
 

@@ -80,7 +80,7 @@ def rows(*shapes: tuple[int, int]) -> list[np.ndarray[Any, Any]]:
 def test_ragged_rows_are_concatenated() -> None:
     held = Held(lambda x: np.array([[row.sum()] for row in x], np.float32), [RAGGED], Tensor("y", np.float32, [1]))
     responses = held.run(rows((1, 3), (2, 1), (1, 0), (1, 2)))
-    assert [send.tolist() for send in responses] == [[[3]], [[2], [2]], [[0]], [[8]]]
+    assert [response.tolist() for response in responses] == [[[3]], [[2], [2]], [[0]], [[8]]]
     first, batch = held.calls
     assert (first.values.tolist(), first.lengths.tolist()) == ([1, 1, 1], [3])
     assert batch.values.tolist() == [1, 1, 1, 2, 2, 4, 4]
@@ -134,7 +134,7 @@ def test_ragged_rows_fail_separately() -> None:
 def test_rows_are_padded_to_the_longest() -> None:
     held = Held(lambda x: x.mask.sum(1, keepdims=True), [PADDED], Tensor("y", np.int64, [1]))
     responses = held.run(rows((1, 3), (2, 1), (1, 0)))
-    assert [send.tolist() for send in responses] == [[[3]], [[1], [1]], [[0]]]
+    assert [response.tolist() for response in responses] == [[[3]], [[1], [1]], [[0]]]
     padded = held.calls[1]
     assert padded.values.tolist() == [[1, 1, 1], [2, -1, -1], [2, -1, -1], [-1, -1, -1]]
     assert padded.lengths.tolist() == [3, 1, 1, 0]

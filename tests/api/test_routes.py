@@ -218,9 +218,6 @@ def test_custom_route_precedes_built_in_paths() -> None:
 
 
 def test_duplicate_route_is_rejected() -> None:
-    def unused_factory(name: str, *routes: str) -> Any:
-        return model(lambda request: b"", name=name, routes=routes)
-
     def handler(request: Request) -> bytes:
         return b""
 

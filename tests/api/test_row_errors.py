@@ -117,7 +117,7 @@ def test_row_errors_keep_their_class_and_hide_other_exceptions(caplog: pytest.Lo
     responses, *_ = shared_batch.run([[1.0], [2.0], [3.0], [4.0]])
     assert [response.status for response in responses] == [200, 500, 403, 200]
     assert (responses[1].error(), responses[2].error()) == ("model 'm' failed: ValueError", "not yours")
-    (record,) = [send for send in caplog.records if send.name == "penstock.m"]
+    (record,) = [record for record in caplog.records if record.name == "penstock.m"]
     assert record.levelno == logging.ERROR
     assert "secret" in caplog.text
 

@@ -75,10 +75,10 @@ def test_health_check_is_retried_after_a_lost_connection() -> None:
 
 @pytest.mark.parametrize("status", [429, 503])
 def test_overloaded_response_with_retry_after_is_retried(status: int) -> None:
-    def response(number: int) -> bytes:
+    def respond(number: int) -> bytes:
         return GOOD if number == 2 else refusal(status, b"Retry-After: 0")
 
-    with Misbehaving(response) as server:
+    with Misbehaving(respond) as server:
         with Client(server.url, retries=2, backoff=0.01) as client:
             assert client.infer("m", x=X).value.item() == 7
         assert (server.requests, server.connections) == (3, 1)
@@ -110,10 +110,10 @@ def test_retry_does_not_exceed_the_deadline() -> None:
 def test_closed_idle_connection_is_replaced() -> None:
     responses = [GOOD[:9] + b"200 OK\r\nConnection: keep-alive\r\n" + GOOD.split(b"\r\n", 1)[1]] * 3
 
-    def response(number: int) -> bytes:
+    def respond(number: int) -> bytes:
         return responses[number]
 
-    with Misbehaving(response) as server, Client(server.url) as client:
+    with Misbehaving(respond) as server, Client(server.url) as client:
         client.infer("m", x=X)
         client.infer("m", x=X)
         assert server.connections == 1
@@ -211,12 +211,12 @@ def test_slow_model_times_out_and_the_client_stays_usable(client: Client) -> Non
 def test_hedged_second_attempt_wins() -> None:
     gate = threading.Event()
 
-    def response(number: int) -> bytes:
+    def respond(number: int) -> bytes:
         if number == 0:
             gate.wait(20)
         return GOOD
 
-    with Misbehaving(response) as server:
+    with Misbehaving(respond) as server:
         with Client(server.url, hedge=0.05) as client:
             assert client.infer("m", x=X).value.item() == 7
             assert server.requests == 2
@@ -239,11 +239,11 @@ def test_hedging_is_skipped_if_unneeded_or_unsafe() -> None:
 
 
 def test_failed_attempt_waits_for_the_hedged_one() -> None:
-    def response(number: int) -> bytes | None:
+    def respond(number: int) -> bytes | None:
         time.sleep(0.2)
         return None if number == 0 else GOOD
 
-    with Misbehaving(response) as server, Client(server.url, hedge=0.05) as client:
+    with Misbehaving(respond) as server, Client(server.url, hedge=0.05) as client:
         assert client.infer("m", x=X).value.item() == 7
 
 

@@ -57,7 +57,7 @@ def test_single_async_calls_do_not_wake_the_client_thread(scheme: str, new_loop:
 
 @pytest.mark.parametrize("new_loop", LOOPS)
 def test_timeouts_cancellation_and_lost_connections_leave_the_loop_usable(new_loop: Any) -> None:
-    def response(number: int) -> bytes | None:
+    def respond(number: int) -> bytes | None:
         # The second of three requests on a connection gets no response, or a close.
         if number % 3 == 1:
             if number % 2:
@@ -84,7 +84,7 @@ def test_timeouts_cancellation_and_lost_connections_leave_the_loop_usable(new_lo
                 # A new connection, which may reuse the old file descriptor.
                 assert await infer_row(client) == 7
 
-    with Misbehaving(response) as server:
+    with Misbehaving(respond) as server:
         run(work, new_loop)
 
 
