@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from asking import Call
 from cases_http import DTYPES, FAILURES, JSON_TYPES, MODES, NEW_FAILURES
+from requests_as_data import GrpcCall
 
 CONTENTS = {
     **dict.fromkeys(("INT8", "INT16", "INT32"), "int_contents"),
@@ -35,29 +35,29 @@ def typed(data: Any, datatype: str = "FP32", shape: Any = None, name: str = "x",
     return {"name": name, "shape": shape or [len(data)], "datatype": datatype, "contents": contents, **more}
 
 
-def infer(case: str, model: str, *inputs: Any, raw: tuple[bytes, ...] = (), **more: Any) -> Call:
+def infer(case: str, model: str, *inputs: Any, raw: tuple[bytes, ...] = (), **more: Any) -> GrpcCall:
     """Returns a `ModelInfer` call."""
     request = {"model_name": model, "id": "g", "inputs": list(inputs), **more}
     if raw:
         request["raw_input_contents"] = [coded(one) for one in raw]
-    return Call(case, "ModelInfer", request)
+    return GrpcCall(case, "ModelInfer", request)
 
 
-def cases(new: bool) -> list[Call]:
+def cases(new: bool) -> list[GrpcCall]:
     """Returns all calls in their order."""
-    return [*_questions(), *_tensors(), *_answers(new), *_wrong(), *_repository()]
+    return [*_metadata(), *_tensors(), *_results(new), *_invalid(), *_repository()]
 
 
-def _questions() -> Iterator[Call]:
-    yield Call("grpc live", "ServerLive")
-    yield Call("grpc ready", "ServerReady")
-    yield Call("grpc server", "ServerMetadata")
+def _metadata() -> Iterator[GrpcCall]:
+    yield GrpcCall("grpc live", "ServerLive")
+    yield GrpcCall("grpc ready", "ServerReady")
+    yield GrpcCall("grpc server", "ServerMetadata")
     for model in ("double", "described", "nope", "sleepy"):
-        yield Call(f"grpc ready of {model}", "ModelReady", {"name": model})
-        yield Call(f"grpc metadata of {model}", "ModelMetadata", {"name": model})
+        yield GrpcCall(f"grpc ready of {model}", "ModelReady", {"name": model})
+        yield GrpcCall(f"grpc metadata of {model}", "ModelMetadata", {"name": model})
 
 
-def _tensors() -> Iterator[Call]:
+def _tensors() -> Iterator[GrpcCall]:
     for datatype, data in JSON_TYPES.items():
         yield infer(f"grpc typed {datatype}", "echo", typed(data, datatype))
     for datatype, dtype in DTYPES.items():
@@ -73,21 +73,21 @@ def _tensors() -> Iterator[Call]:
     yield infer("grpc plain", "plain", typed([1]))
     parameters = {"b": {"bool_param": True}, "i": {"int64_param": "5"}, "t": {"string_param": "text"}}
     seen = infer("grpc seen", "seen", typed([1], parameters={"own": {"string_param": "one"}}), parameters=parameters)
-    yield Call(seen.case, seen.method, seen.request, (("x-request-id", "r-3"), ("x-own", "mine")))
+    yield GrpcCall(seen.case, seen.method, seen.request, (("x-request-id", "r-3"), ("x-own", "mine")))
     for names in (["f"], ["nope"]):
         yield infer(f"grpc outputs {names}", "lists", typed([1]), outputs=[{"name": name} for name in names])
     yield infer("grpc no id", "double", typed([1]), id="")
     yield infer("grpc a version", "double", typed([1]), model_version="3")
 
 
-def _answers(new: bool) -> Iterator[Call]:
+def _results(new: bool) -> Iterator[GrpcCall]:
     for mode in MODES:
         yield infer(f"grpc gives {mode}", "contract", typed([mode], "BYTES"))
     for failure in (*FAILURES, *NEW_FAILURES) if new else FAILURES:
         yield infer(f"grpc raises {failure}", "fails", typed([failure], "BYTES"))
 
 
-def _wrong() -> Iterator[Call]:
+def _invalid() -> Iterator[GrpcCall]:
     yield infer("grpc without a model", "nope", typed([1]))
     yield infer("grpc of a model that is not ready", "sleepy", typed([1]))
     yield infer("grpc no inputs", "double")
@@ -99,10 +99,10 @@ def _wrong() -> Iterator[Call]:
     yield infer("grpc raw and contents", "double", typed([1, 2]), raw=(b"12345678",))
 
 
-def _repository() -> Iterator[Call]:
-    yield Call("grpc load", "RepositoryModelLoad", {"name": "served"})
-    yield infer("grpc a loaded model answers", "served", typed([1]))
-    yield Call("grpc load broken", "RepositoryModelLoad", {"name": "broken"})
-    yield Call("grpc unload", "RepositoryModelUnload", {"name": "served"})
-    yield Call("grpc unload again", "RepositoryModelUnload", {"name": "served"})
+def _repository() -> Iterator[GrpcCall]:
+    yield GrpcCall("grpc load", "RepositoryModelLoad", {"name": "served"})
+    yield infer("grpc a loaded model responds", "served", typed([1]))
+    yield GrpcCall("grpc load broken", "RepositoryModelLoad", {"name": "broken"})
+    yield GrpcCall("grpc unload", "RepositoryModelUnload", {"name": "served"})
+    yield GrpcCall("grpc unload again", "RepositoryModelUnload", {"name": "served"})
     yield infer("grpc an unloaded model", "served", typed([1]))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from differential import Deviation
 
 
-def table(what: str, dialect: str) -> list[Deviation]:
+def table(part: str, dialect: str) -> list[Deviation]:
     """Returns the rows of a part of the suite in a dialect."""
-    return [*_BOTH.get(what, []), *_ONE.get((what, dialect), [])]
+    return [*_BOTH.get(part, []), *_ONE.get((part, dialect), [])]
 
 
 _MISTAKE = "a client error is not a server failure, and has Penstock's text"
@@ -52,9 +52,9 @@ _EVENTS = [Deviation("event, v2", "the response is an event", '"status": 200.*ce
 
 _GRPC = [
     Deviation("grpc raw .*", "the size of raw contents is set once", "raw_output_contents"),
-    Deviation("grpc seen", "all request headers, with the content type", '"answer"'),
+    Deviation("grpc seen", "all request headers, with the content type", '"response"'),
     Deviation(r"grpc outputs \['f'\]", "only requested outputs", r'"outputs": \[\{"name": "f"'),
-    Deviation("grpc gives a (stream|v2 dict)", "the same results as V2 over REST", '"answer"'),
+    Deviation("grpc gives a (stream|v2 dict)", "the same results as V2 over REST", '"response"'),
     Deviation(r"grpc outputs \['nope'\]", "an unknown output is refused", "INVALID_ARGUMENT"),
     Deviation(
         "grpc (raises .*|plain|gives .*|no inputs|an unknown datatype|too few elements|fewer raw than inputs"
@@ -62,7 +62,7 @@ _GRPC = [
         _CODES,
         r'"code": "(UNIMPLEMENTED|UNAVAILABLE|INVALID_ARGUMENT|NOT_FOUND|RESOURCE_EXHAUSTED|INTERNAL)"',
     ),
-    Deviation("grpc (load|unload)", "the response reports success", r'"answer": "0a06736572766564'),
+    Deviation("grpc (load|unload)", "the response reports success", r'"response": "0a06736572766564'),
 ]
 
 _PAIRS = [
@@ -118,12 +118,12 @@ _ONE: dict[tuple[str, str], list[Deviation]] = {
         Deviation("server, a model without a name", "as in 0.21: an exception", "ValueError"),
     ],
     ("server", "0.21"): [
-        Deviation("grpc ready of (nope|sleepy)", _AWAY, r'"answer": \{\}'),
+        Deviation("grpc ready of (nope|sleepy)", _AWAY, r'"response": \{\}'),
         Deviation("v2 JSON FP16", "FP16 is allowed in JSON", '"status": 200'),
         Deviation("event, explain", "attributes are merged only with CE_MERGE", '"status": 200'),
     ],
     ("server", "0.13"): [
-        Deviation("grpc ready of nope", _AWAY, r'"answer": \{\}'),
+        Deviation("grpc ready of nope", _AWAY, r'"response": \{\}'),
         Deviation("v[12] of a model that is not ready", "Retry-After is set", '"retry-after": "1"'),
         Deviation(
             "grpc (metadata of nope|without a model|an unloaded model|of a model that is not ready)",

@@ -10,7 +10,7 @@ from differential import TOOLS, Side
 
 SCRIPTS = Path(__file__).parent / "scripts"
 HOMES = {"0.13": "kserve13", "0.21": "kserve"}
-"""Where setup_tools.py puts the KServe of each dialect."""
+"""The folder that setup_tools.py creates for the KServe of each dialect."""
 DIALECT = "PENSTOCK_KSERVE_DIALECT"
 
 
@@ -32,7 +32,7 @@ def real(dialect: str) -> Side:
 
 
 def why_not_real(dialect: str) -> str | None:
-    """Returns why KServe cannot run here; None if it can."""
+    """Returns the reason why KServe cannot run; None if it can."""
     if _python(dialect).exists():
         return None
     return f"KServe {dialect} is not installed; python tests/clients/setup_tools.py {HOMES[dialect]} fetches it"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-_FRESH = (
+_VARYING = (
     (r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "UUID"),
     (r"\b(127\.0\.0\.1|localhost):\d+", "HOST:PORT"),
     (r"\b20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(\+00:00|Z)", "TIME"),
@@ -13,24 +13,24 @@ _FRESH = (
     (r"errors\.pydantic\.dev/[\d.]+", "errors.pydantic.dev/VERSION"),
 )
 _NUMBERS = ("inference-header-content-length", "created")
-"""Names of numbers that are free: the length of JSON whose spaces are, and a server's start."""
+"""Names of numbers that may differ: the length of JSON, because spaces may differ, and a server's start time."""
 _PROTOCOLS = {"outputs", "object"}
-"""What tells an answer of V2 and of OpenAI."""
-_UNSAID = {"model_version": (None, "1", ""), "parameters": (None, {})}
-"""What fields of a V2 answer say nothing with: KServe writes null where Penstock writes the version, or no field."""
+"""Fields that identify responses of V2 and of OpenAI."""
+_EMPTY = {"model_version": (None, "1", ""), "parameters": (None, {})}
+"""Values of V2 response fields that count as absent: KServe writes null for a version or an omitted field."""
 
 
 def normal(value: Any) -> Any:
     """Returns an observation without values that differ from run to run."""
     if isinstance(value, str):
-        for pattern, name in _FRESH:
+        for pattern, name in _VARYING:
             value = re.sub(pattern, name, value)
         return value
     if isinstance(value, list):
         return [normal(one) for one in value]
     if isinstance(value, dict):
         if "outputs" in value and "model_name" in value:
-            value = _answer(value)
+            value = _response(value)
         elif "keys" in value and isinstance(value.get("json"), dict) and value["json"].keys() & _PROTOCOLS:
             # A protocol's responses may have their fields in any order.
             value = {**value, "keys": None}
@@ -40,20 +40,20 @@ def normal(value: Any) -> Any:
     return value
 
 
-def _answer(value: dict[str, Any]) -> dict[str, Any]:
+def _response(value: dict[str, Any]) -> dict[str, Any]:
     """Returns a V2 response without empty fields."""
 
-    def said(of: dict[str, Any]) -> dict[str, Any]:
-        return {name: one for name, one in of.items() if one not in _UNSAID.get(name, ())}
+    def non_empty(of: dict[str, Any]) -> dict[str, Any]:
+        return {name: one for name, one in of.items() if one not in _EMPTY.get(name, ())}
 
-    return said({**value, "outputs": [said(one) for one in value["outputs"]]})
+    return non_empty({**value, "outputs": [non_empty(one) for one in value["outputs"]]})
 
 
 def _headers(headers: dict[str, str]) -> dict[str, str]:
     """Returns headers without a content type that KServe omits: that of text and bytes."""
     kind = headers.get("content-type", "").partition(";")[0]
-    shown = {name: one for name, one in headers.items() if name != "content-type"}
-    return shown if kind in ("", "text/plain", "application/octet-stream") else {**shown, "content-type": kind}
+    others = {name: one for name, one in headers.items() if name != "content-type"}
+    return others if kind in ("", "text/plain", "application/octet-stream") else {**others, "content-type": kind}
 
 
 def _link(name: str, value: Any) -> bool:

@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 
 NEW = os.environ["PENSTOCK_KSERVE_DIALECT"] == "0.21"
-"""Whether this is KServe's newer dialect. The variable means nothing to KServe itself."""
+"""True in KServe's newer dialect. KServe itself ignores the variable."""
 
 
 def respond(payload: Any, name: str, outputs: list[Any], **more: Any) -> Any:
-    """Returns a response in the encoding that the request asks for."""
+    """Returns a response in the encoding that the request specifies."""
     from kserve import InferResponse
 
     if NEW:
@@ -34,9 +34,9 @@ def output(name: str, array: Any, datatype: str, payload: Any) -> Any:
     """Returns an output; raw if the request is."""
     from kserve import InferOutput
 
-    made = InferOutput(name, list(array.shape), datatype)
-    made.set_data_from_numpy(array, binary_data=payload.use_binary_outputs or datatype == "FP16")
-    return made
+    tensor = InferOutput(name, list(array.shape), datatype)
+    tensor.set_data_from_numpy(array, binary_data=payload.use_binary_outputs or datatype == "FP16")
+    return tensor
 
 
 def numpy_of(payload: Any) -> Any:
@@ -46,7 +46,7 @@ def numpy_of(payload: Any) -> Any:
     return payload.inputs[0].as_numpy()
 
 
-def tell_when_up(http: int, **more: int) -> None:
+def report_when_up(http: int, **more: int) -> None:
     """Prints the server's address once it responds, and stops it at the end of standard input."""
 
     def watch() -> None:

@@ -13,22 +13,22 @@ class Parrot(OpenAIChatAdapterModel):
 
     async def create_completion(self, request: Any) -> Any:
         """Returns the completion or a stream."""
-        asked = request.params
-        if asked.prompt == "fail":
+        params = request.params
+        if params.prompt == "fail":
             raise ValueError("the parrot is tired")
-        if asked.prompt == "context":
+        if params.prompt == "context":
             request.context["response"].headers["x-parrot"] = request.request_id or "none"
-        words = str(asked.prompt).split()[: asked.max_tokens]
-        if asked.stream:
-            return self.pieces(asked.model, words)
-        return self.told(asked.model, " ".join(words), "stop", len(words))
+        words = str(params.prompt).split()[: params.max_tokens]
+        if params.stream:
+            return self.chunks(params.model, words)
+        return self.completion(params.model, " ".join(words), "stop", len(words))
 
-    async def pieces(self, model: str, words: list[str]) -> Any:
+    async def chunks(self, model: str, words: list[str]) -> Any:
         """Yields a completion per word."""
-        for place, word in enumerate(words):
-            yield self.told(model, word, "stop" if place == len(words) - 1 else None, 1)
+        for index, word in enumerate(words):
+            yield self.completion(model, word, "stop" if index == len(words) - 1 else None, 1)
 
-    def told(self, model: str, text: str, reason: str | None, count: int) -> Any:
+    def completion(self, model: str, text: str, reason: str | None, count: int) -> Any:
         """Returns a completion."""
         return Completion.model_construct(
             id="cmpl-1",

@@ -37,7 +37,7 @@ def run(call: Any) -> Any:
 def local_codec() -> None:
     """Records datatypes, truth values and parameters."""
     for name in ("BOOL", "INT8", "INT64", "UINT16", "FP16", "FP32", "FP64", "BYTES", "BF16", "fp32", "nope"):
-        show(f"to_np_dtype {name}", lambda: str(np.dtype(found)) if (found := to_np_dtype(name)) else None)
+        show(f"to_np_dtype {name}", lambda: str(np.dtype(numpy_type)) if (numpy_type := to_np_dtype(name)) else None)
     for kind in ("bool", "int8", "uint64", "float16", "float32", "float64", "object", "S3", "complex64"):
         show(f"from_np_dtype {kind}", lambda: from_np_dtype(np.dtype(kind)))
     if NEW:
@@ -91,8 +91,11 @@ def local_helped() -> None:
     }
     for name, result in results.items():
         show(f"get_predict_response {name}", lambda: utils.get_predict_response({"instances": []}, result, "m"))
-        made = InferRequest("m", [numbers], "an-id")
-        show(f"get_predict_response {name}, v2", lambda: shown(utils.get_predict_response(made, result, "m")))
+        infer_request = InferRequest("m", [numbers], "an-id")
+        show(
+            f"get_predict_response {name}, v2",
+            lambda: outputs_of(utils.get_predict_response(infer_request, result, "m")),
+        )
     show("get_predict_response of something", lambda: utils.get_predict_response(5, [1], "m"))
     for text in ("y", "YES", "true", "1", "no", "off", "0", "maybe"):
         show(f"strtobool {text}", lambda: bool(utils.strtobool(text)))
@@ -100,7 +103,7 @@ def local_helped() -> None:
     show("cpu_count", lambda: utils.cpu_count() >= 1)
 
 
-def shown(response: Any) -> Any:
+def outputs_of(response: Any) -> Any:
     """Returns a response's outputs."""
     return [
         response.id,
@@ -111,7 +114,7 @@ def shown(response: Any) -> Any:
 
 def local_errors() -> None:
     """Records texts and bases of the errors."""
-    given: dict[str, tuple[Any, ...]] = {
+    errors: dict[str, tuple[Any, ...]] = {
         "InferenceError": ("why",),
         "InvalidInput": ("why",),
         "ModelNotFound": ("m",),
@@ -120,13 +123,13 @@ def local_errors() -> None:
         "WorkersShouldBeLessThanMaxWorkersError": (4,),
     }
     if NEW:
-        given |= {
+        errors |= {
             "UnsupportedProtocol": ("v9",),
             "ServerNotReady": (),
             "ServerNotLive": (),
             "NoModelReady": ([Model("a"), Model("b")],),
         }
-    for name, arguments in given.items():
+    for name, arguments in errors.items():
         kind = getattr(kserve_errors, name)
         show(
             f"error {name}",
@@ -157,7 +160,7 @@ class Recording(Model):
         return {"predictions": payload["instances"]}
 
     async def explain(self, payload: Any, headers: Any = None) -> Any:
-        """Its twin."""
+        """Runs instead of `predict`."""
         self.stages.append("explain")
         return {"explanations": payload["instances"]}
 
@@ -170,19 +173,19 @@ class Recording(Model):
 def local_models() -> None:
     """Records calls and defaults of models."""
 
-    def called(body: Any, *rest: Any, **named: Any) -> Any:
+    def call(body: Any, *rest: Any, **named: Any) -> Any:
         model = Recording("m")
         return [run(model(body, *rest, **named)), model.stages]
 
     body = {"instances": [1]}
-    show("call", lambda: called(body))
-    show("call with headers", lambda: called(body, headers={"a": "b"}))
-    show("call to explain", lambda: called(body, verb=InferenceVerb.EXPLAIN))
+    show("call", lambda: call(body))
+    show("call with headers", lambda: call(body, headers={"a": "b"}))
+    show("call to explain", lambda: call(body, verb=InferenceVerb.EXPLAIN))
     show(
         "call to explain, by place",
-        lambda: called(body, None, InferenceVerb.EXPLAIN) if NEW else called(body, InferenceVerb.EXPLAIN),
+        lambda: call(body, None, InferenceVerb.EXPLAIN) if NEW else call(body, InferenceVerb.EXPLAIN),
     )
-    show("call with instances that are no list", lambda: called({"instances": 5}))
+    show("call with instances that are no list", lambda: call({"instances": 5}))
     show("call with a list", lambda: run(Model("m").validate([1])))
     model = Model("m")
     show("a model", lambda: [model.name, model.ready, run(model.healthy()), run(model.get_input_types())])

@@ -54,10 +54,10 @@ def filled(kind: Any, array: Any, datatype: str, binary: bool = True) -> Any:
 
 def rest(value: Any) -> Any:
     """Returns `to_rest` of either dialect, with the raw parts apart."""
-    made = value.to_rest()
+    converted = value.to_rest()
     if not NEW:
-        return plain(made)
-    body, length = made
+        return plain(converted)
+    body, length = converted
     if length is None:
         return plain(body)
     return ["binary", plain(body[length:])]
@@ -65,11 +65,11 @@ def rest(value: Any) -> Any:
 
 def message(value: Any) -> Any:
     """Returns the fields of the message of `to_grpc`."""
-    made = value.to_grpc()
-    tensors = made.inputs if isinstance(made, pb.ModelInferRequest) else made.outputs
-    raw = made.raw_input_contents if isinstance(made, pb.ModelInferRequest) else made.raw_output_contents
+    converted = value.to_grpc()
+    tensors = converted.inputs if isinstance(converted, pb.ModelInferRequest) else converted.outputs
+    raw = converted.raw_input_contents if isinstance(converted, pb.ModelInferRequest) else converted.raw_output_contents
     contents = ("bool", "int", "int64", "uint", "uint64", "fp32", "fp64", "bytes")
-    shown = [
+    tensors_by_field = [
         {
             "name": one.name,
             "datatype": one.datatype,
@@ -82,7 +82,12 @@ def message(value: Any) -> Any:
         }
         for one in tensors
     ]
-    return {"model": made.model_name, "id": made.id, "tensors": shown, "raw": [plain(one) for one in raw]}
+    return {
+        "model": converted.model_name,
+        "id": converted.id,
+        "tensors": tensors_by_field,
+        "raw": [plain(one) for one in raw],
+    }
 
 
 def local_tensor(kind: Any) -> None:
@@ -145,12 +150,19 @@ def local_requests() -> None:
             f"{of} float parameter to_grpc",
             lambda: message(kind(tensor("x", [1], "FP32", [1.0]), parameters={"a": 1.5})),
         )
-    asked = request(InferInput("x", [1], "FP32", [1.0]), InferInput("z", [1], "BYTES", ["t"]))
-    show("request by name", lambda: [asked.get_input_by_name(name) is not None for name in ("x", "z", "nope")])
+    infer_request = request(InferInput("x", [1], "FP32", [1.0]), InferInput("z", [1], "BYTES", ["t"]))
+    show("request by name", lambda: [infer_request.get_input_by_name(name) is not None for name in ("x", "z", "nope")])
     show(
-        "request attributes", lambda: [asked.id, asked.model_name, asked.parameters, asked.from_grpc, len(asked.inputs)]
+        "request attributes",
+        lambda: [
+            infer_request.id,
+            infer_request.model_name,
+            infer_request.parameters,
+            infer_request.from_grpc,
+            len(infer_request.inputs),
+        ],
     )
-    show("request binary outputs", lambda: asked.use_binary_outputs)
+    show("request binary outputs", lambda: infer_request.use_binary_outputs)
     show("request without id", lambda: InferRequest("m", []).id)
     show(
         "request with raws", lambda: request(InferInput("x", [2], "FP32"), raw_inputs=[b"\0" * 8]).inputs[0].as_numpy()
@@ -165,20 +177,29 @@ def local_requests() -> None:
         ),
     )
     show("request equal", lambda: request() == request())
-    told = response(InferOutput("y", [1], "FP32", [1.0]))
-    show("response by name", lambda: [told.get_output_by_name(name) is not None for name in ("y", "nope")])
-    show("response attributes", lambda: [told.id, told.model_name, told.model_version, told.parameters, told.from_grpc])
-    whole = {
+    infer_response = response(InferOutput("y", [1], "FP32", [1.0]))
+    show("response by name", lambda: [infer_response.get_output_by_name(name) is not None for name in ("y", "nope")])
+    show(
+        "response attributes",
+        lambda: [
+            infer_response.id,
+            infer_response.model_name,
+            infer_response.model_version,
+            infer_response.parameters,
+            infer_response.from_grpc,
+        ],
+    )
+    body = {
         "id": "i",
         "model_name": "m",
         "model_version": "2",
         "outputs": [{"name": "y", "shape": [1], "datatype": "FP32", "data": [1.5]}],
     }
     from_rest = (lambda of: InferResponse.from_rest(of)) if NEW else (lambda of: InferResponse.from_rest("m", of))
-    show("response from_rest", lambda: [from_rest(whole).id, fields(from_rest(whole).outputs[0])])
+    show("response from_rest", lambda: [from_rest(body).id, fields(from_rest(body).outputs[0])])
     show(
         "response from_rest without data",
-        lambda: from_rest({**whole, "outputs": [{"name": "y", "shape": [1], "datatype": "FP32"}]}),
+        lambda: from_rest({**body, "outputs": [{"name": "y", "shape": [1], "datatype": "FP32"}]}),
     )
 
 
@@ -190,25 +211,31 @@ def local_messages() -> None:
     typed.parameters["text"].string_param = "t"
     raw = pb.ModelInferRequest(model_name="m", id="i", raw_input_contents=[b"\0\0\x80\x3f"])
     raw.inputs.add(name="x", datatype="FP32", shape=[1])
-    for name, asked in (("typed", typed), ("raw", raw)):
-        made = InferRequest.from_grpc(asked)
-        show(f"{name} from_grpc", lambda: [made.id, made.model_name, made.from_grpc, made.use_binary_outputs])
+    for name, infer_request in (("typed", typed), ("raw", raw)):
+        converted = InferRequest.from_grpc(infer_request)
+        show(
+            f"{name} from_grpc",
+            lambda: [converted.id, converted.model_name, converted.from_grpc, converted.use_binary_outputs],
+        )
         show(
             f"{name} from_grpc, its input",
-            lambda: [made.inputs[0].name, list(made.inputs[0].shape), made.inputs[0].as_numpy()],
+            lambda: [converted.inputs[0].name, list(converted.inputs[0].shape), converted.inputs[0].as_numpy()],
         )
-        show(f"{name} from_grpc, parameters", lambda: sorted(made.parameters or {}))
-        show(f"{name} back", lambda: message(made))
-    wrong = pb.ModelInferRequest(model_name="m")
-    wrong.inputs.add(name="x", datatype="FP8", shape=[1])
-    show("from_grpc of an unknown type", lambda: InferRequest.from_grpc(wrong))
+        show(f"{name} from_grpc, parameters", lambda: sorted(converted.parameters or {}))
+        show(f"{name} back", lambda: message(converted))
+    invalid = pb.ModelInferRequest(model_name="m")
+    invalid.inputs.add(name="x", datatype="FP8", shape=[1])
+    show("from_grpc of an unknown type", lambda: InferRequest.from_grpc(invalid))
     show("message bytes", lambda: typed.FromString(typed.SerializeToString()) == typed)
     show("message bytes as they are", lambda: raw.SerializeToString())
-    answered = pb.ModelInferResponse(model_name="m", id="i", model_version="1")
-    answered.outputs.add(name="y", datatype="FP64", shape=[1]).contents.fp64_contents.append(2.5)
+    response_message = pb.ModelInferResponse(model_name="m", id="i", model_version="1")
+    response_message.outputs.add(name="y", datatype="FP64", shape=[1]).contents.fp64_contents.append(2.5)
     show(
         "response from_grpc",
-        lambda: [InferResponse.from_grpc(answered).id, fields(InferResponse.from_grpc(answered).outputs[0])],
+        lambda: [
+            InferResponse.from_grpc(response_message).id,
+            fields(InferResponse.from_grpc(response_message).outputs[0]),
+        ],
     )
 
 
@@ -224,10 +251,10 @@ def local_newer() -> None:
     )
     outputs = [InferOutput("a", [1], "FP32", [1.0]), InferOutput("b", [1], "INT32", [2])]
     for names in (["b"], ["b", "a"], ["nope"]):
-        asked = [RequestedOutput(name) for name in names]
-        show(f"response asked for {names}", lambda: rest(response(*outputs, requested_outputs=asked)))
+        requested = [RequestedOutput(name) for name in names]
+        show(f"response with outputs {names}", lambda: rest(response(*outputs, requested_outputs=requested)))
     binary = [RequestedOutput("a", {"binary_data": True}), RequestedOutput("b")]
-    show("response asked for binary", lambda: rest(response(*outputs, requested_outputs=binary)))
+    show("response with a binary output", lambda: rest(response(*outputs, requested_outputs=binary)))
     show("response all binary", lambda: rest(response(*outputs, use_binary_outputs=True)))
     show(
         "response of FP16 from an array, to_rest",
@@ -240,8 +267,8 @@ def local_newer() -> None:
 
     def from_bytes(head: Any, raw: bytes) -> Any:
         text = json.dumps(head).encode()
-        made = InferRequest.from_bytes(text + raw, len(text), "m")
-        return [made.id, made.use_binary_outputs, made.inputs[0].as_numpy()]
+        converted = InferRequest.from_bytes(text + raw, len(text), "m")
+        return [converted.id, converted.use_binary_outputs, converted.inputs[0].as_numpy()]
 
     show("from_bytes", lambda: from_bytes(head, np.array([1.5, 2], F).tobytes()))
     show("from_bytes short", lambda: from_bytes(head, b"1234"))

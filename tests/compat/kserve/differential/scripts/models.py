@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from common import NEW, numpy_of, output, respond
-from contract import ANSWERS, FAILURES
+from contract import FAILURES, RESULTS
 from kserve import Model
 from kserve.utils.utils import get_predict_input, get_predict_response
 
@@ -70,22 +70,22 @@ class Seen(Model):
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
         """Returns the arguments."""
-        told = {
+        arguments = {
             "payload": type(payload).__name__,
             "before": self.before,
             "value": payload if isinstance(payload, (dict, list, str, int, float)) else str(payload)[:60],
-            "headers": {name: value for name, value in sorted(headers.items()) if name in SHOWN},
+            "headers": {name: value for name, value in sorted(headers.items()) if name in RETURNED_HEADERS},
         }
         if type(payload).__name__ != "InferRequest":
-            return {"predictions": [told]}
-        told["value"] = {
+            return {"predictions": [arguments]}
+        arguments["value"] = {
             "id": payload.id,
             "model": payload.model_name,
             "grpc": payload.from_grpc,
             "parameters": sorted(payload.parameters or {}),
             "inputs": [[one.name, list(one.shape), one.datatype, type(one.data).__name__] for one in payload.inputs],
         }
-        text = np.array([repr(told).encode()], object)
+        text = np.array([repr(arguments).encode()], object)
         return respond(payload, self.name, [output("seen", text, "BYTES", payload)])
 
 
@@ -98,7 +98,7 @@ class Data(Model):
         return respond(payload, self.name, [output("data", texts, "BYTES", payload)])
 
 
-SHOWN = ("content-type", "x-request-id", "x-own", "authorization", "ce-id", "ce-type", "accept")
+RETURNED_HEADERS = ("content-type", "x-request-id", "x-own", "authorization", "ce-id", "ce-type", "accept")
 
 
 class Stages(Model):
@@ -126,7 +126,7 @@ class Contract(Model):
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
         """Reads the mode from the first instance or input."""
-        return ANSWERS[mode(payload)](payload, self.name)
+        return RESULTS[mode(payload)](payload, self.name)
 
 
 class Fails(Model):
@@ -149,19 +149,19 @@ def mode(payload: Any) -> str:
     """Returns a request's mode."""
     if isinstance(payload, dict):
         return str(payload["instances"][0])
-    found = payload.inputs[0].as_numpy().ravel()[0]
-    return found.decode() if isinstance(found, bytes) else str(found)
+    first = payload.inputs[0].as_numpy().ravel()[0]
+    return first.decode() if isinstance(first, bytes) else str(first)
 
 
 class Described(Double):
     """Declares inputs and outputs."""
 
     def get_input_types(self) -> Any:
-        """One."""
+        """Returns one input."""
         return [{"name": "x", "datatype": "FP32", "shape": [-1, 2]}]
 
     def get_output_types(self) -> Any:
-        """One."""
+        """Returns one output."""
         return [{"name": "y", "datatype": "FP32", "shape": [-1, 2]}]
 
 
@@ -170,8 +170,8 @@ class Helped(Model):
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
         """Computes as KServe's scikit-learn runtime does."""
-        given = get_predict_input(payload)
-        return get_predict_response(payload, np.asarray(given) * 2, self.name)
+        rows = get_predict_input(payload)
+        return get_predict_response(payload, np.asarray(rows) * 2, self.name)
 
 
 class Stream(Model):
@@ -180,12 +180,12 @@ class Stream(Model):
     async def predict(self, payload: Any, headers: Any = None) -> Any:
         """Yields three chunks."""
 
-        async def pieces() -> Any:
+        async def chunks() -> Any:
             for number in range(3):
                 await asyncio.sleep(0)
-                yield f"piece {number}\n"
+                yield f"chunk {number}\n"
 
-        return pieces()
+        return chunks()
 
 
 class Explains(Double):
@@ -216,7 +216,7 @@ def with_headers() -> Any:
 
 def MODELS() -> list[Model]:
     """All models."""
-    made = [
+    models = [
         Double("double"),
         Later("later"),
         Echo("echo"),
@@ -233,4 +233,4 @@ def MODELS() -> list[Model]:
         Explains("explains"),
         Model("plain"),
     ]
-    return [*made, with_headers()] if NEW else made
+    return [*models, with_headers()] if NEW else models

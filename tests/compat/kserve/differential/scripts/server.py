@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from common import NEW, tell_when_up
+from common import NEW, report_when_up
 from kserve import Model, ModelRepository, ModelServer
 from observe import free_ports
 
@@ -53,6 +53,6 @@ if __name__ == "__main__":
         from generative import Parrot
 
         models += [sleepy, Parrot("parrot")]
-    tell_when_up(http, grpc=grpc)
+    report_when_up(http, grpc=grpc)
     server = ModelServer(http_port=http, grpc_port=grpc, registered_models=Repository())
     server.start(models)

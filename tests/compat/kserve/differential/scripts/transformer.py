@@ -6,7 +6,7 @@ import argparse
 from typing import Any
 
 import numpy as np
-from common import NEW, tell_when_up
+from common import NEW, report_when_up
 from kserve import InferInput, InferRequest, Model, ModelServer, model_server
 from kserve.model import PredictorConfig
 
@@ -24,9 +24,9 @@ class Transformer(Model):
         array = (
             np.array(payload["instances"], np.float32) if isinstance(payload, dict) else payload.inputs[0].as_numpy()
         )
-        made = InferInput("x", list(array.shape), "FP32")
-        made.set_data_from_numpy(array * 10, binary_data=args.predictor_protocol == "grpc-v2")
-        return InferRequest(self.name, [made], "of-the-transformer")
+        tensor = InferInput("x", list(array.shape), "FP32")
+        tensor.set_data_from_numpy(array * 10, binary_data=args.predictor_protocol == "grpc-v2")
+        return InferRequest(self.name, [tensor], "of-the-transformer")
 
     def postprocess(self, result: Any, headers: Any = None) -> Any:
         """Returns the other protocol's response on request."""
@@ -37,7 +37,7 @@ class Transformer(Model):
         return result
 
 
-def make(name: str) -> Model:
+def create(name: str) -> Model:
     """Creates a transformer in the dialect's way."""
     if NEW:
         return Transformer(name)
@@ -48,8 +48,8 @@ def make(name: str) -> Model:
 
 
 if __name__ == "__main__":
-    models = [make(name) for name in ("double", "echo", "fails", "seen", "nope", "stages")]
+    models = [create(name) for name in ("double", "echo", "fails", "seen", "nope", "stages")]
     for model in models:
         model.load()
-    tell_when_up(args.http_port, grpc=args.grpc_port)
+    report_when_up(args.http_port, grpc=args.grpc_port)
     ModelServer().start(models)

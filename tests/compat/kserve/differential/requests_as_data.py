@@ -14,28 +14,28 @@ from google.protobuf import json_format
 from tritonclient.grpc import service_pb2 as messages
 
 PATIENCE = 30.0
-SHOWN = ("content-type", "inference-header-content-length", "retry-after", "allow", "location")
-"""Headers of answers that matter, beside those that begin with `x-` and `ce-`."""
-HIDDEN = ("x-accel-buffering",)
-"""A word to proxies that may stand between."""
+COMPARED = ("content-type", "inference-header-content-length", "retry-after", "allow", "location")
+"""Compared response headers, in addition to those with the prefixes `x-` and `ce-`."""
+IGNORED = ("x-accel-buffering",)
+"""Hints for proxies, which are not compared."""
 
 
 @dataclass(frozen=True)
-class Ask:
+class HttpRequest:
     """An HTTP request."""
 
     case: str
     path: str
     body: Any = None
-    """Bytes or text as they are; anything else as JSON. With one, the method is POST."""
+    """Bytes and text are sent unchanged, other values as JSON. A body makes the default method POST."""
     headers: Mapping[str, str] = field(default_factory=dict)
     method: str | None = None
     bare: bool = False
-    """Whether it has no content type."""
+    """Omits the content type."""
 
 
 @dataclass(frozen=True)
-class Call:
+class GrpcCall:
     """A gRPC call."""
 
     case: str
@@ -45,12 +45,12 @@ class Call:
     metadata: tuple[tuple[str, str], ...] = ()
 
 
-def ask_all(port: int, asks: Iterable[Ask]) -> dict[str, Any]:
-    """Returns the results of all requests, on one connection as long as the server keeps it open."""
-    return {one.case: answered(port, one) for one in asks}
+def send_all(port: int, requests: Iterable[HttpRequest]) -> dict[str, Any]:
+    """Returns the results of all requests by case."""
+    return {one.case: send(port, one) for one in requests}
 
 
-def answered(port: int, one: Ask) -> Any:
+def send(port: int, one: HttpRequest) -> Any:
     """Returns status, compared headers and body."""
     method = one.method or ("GET" if one.body is None else "POST")
     body = one.body if one.body is None or isinstance(one.body, bytes) else _text(one.body).encode()
@@ -58,25 +58,25 @@ def answered(port: int, one: Ask) -> Any:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request(method, one.path, body, {**headers, **one.headers})
-        answer = connection.getresponse()
-        content = answer.read()
+        response = connection.getresponse()
+        content = response.read()
     except (http.client.HTTPException, OSError) as error:
         return {"breaks": type(error).__name__}
     finally:
         connection.close()
-    shown = {
+    compared = {
         name.lower(): value
-        for name, value in sorted(answer.getheaders())
-        if name.lower() in SHOWN or (name.lower().startswith(("x-", "ce-")) and name.lower() not in HIDDEN)
+        for name, value in sorted(response.getheaders())
+        if name.lower() in COMPARED or (name.lower().startswith(("x-", "ce-")) and name.lower() not in IGNORED)
     }
-    return {"status": answer.status, "headers": shown, "body": _plain(content, shown)}
+    return {"status": response.status, "headers": compared, "body": _decoded(content, compared)}
 
 
 def _text(body: Any) -> str:
     return body if isinstance(body, str) else json.dumps(body)
 
 
-def _plain(content: bytes, headers: Mapping[str, str]) -> Any:
+def _decoded(content: bytes, headers: Mapping[str, str]) -> Any:
     """Returns a body as JSON; a binary one in two parts."""
     if length := headers.get("inference-header-content-length"):
         return [json.loads(content[: int(length)]), base64.b64encode(content[int(length) :]).decode()]
@@ -91,31 +91,31 @@ def _plain(content: bytes, headers: Mapping[str, str]) -> Any:
 
 def _keys(content: bytes) -> Any:
     """Returns the order of the top-level keys."""
-    found = json.loads(content)
-    return list(found) if isinstance(found, dict) else None
+    value = json.loads(content)
+    return list(value) if isinstance(value, dict) else None
 
 
-def call_all(port: int, calls: Iterable[Call]) -> dict[str, Any]:
-    """Returns the results of all requests, on one connection as long as the server keeps it open."""
+def call_all(port: int, calls: Iterable[GrpcCall]) -> dict[str, Any]:
+    """Returns the results of all calls by case, over one channel."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        return {one.case: called(channel, one) for one in calls}
+        return {one.case: call(channel, one) for one in calls}
 
 
-def called(channel: grpc.Channel, one: Call) -> Any:
+def call(channel: grpc.Channel, one: GrpcCall) -> Any:
     """Returns the response as protobuf's JSON, or code and details."""
-    asked, told = _messages(one.method)
+    request_class, parse_response = _messages(one.method)
     method = channel.unary_unary(
         f"/inference.GRPCInferenceService/{one.method}",
         request_serializer=lambda message: message.SerializeToString(),
-        response_deserializer=told,
+        response_deserializer=parse_response,
     )
     try:
-        answer = method(json_format.ParseDict(one.request, asked()), metadata=one.metadata, timeout=PATIENCE)
+        response = method(json_format.ParseDict(one.request, request_class()), metadata=one.metadata, timeout=PATIENCE)
     except grpc.RpcError as error:
         return {"code": error.code().name, "details": error.details()}
-    if isinstance(answer, bytes):
-        return {"answer": answer.hex()}
-    return {"answer": json_format.MessageToDict(answer, preserving_proto_field_name=True)}
+    if isinstance(response, bytes):
+        return {"response": response.hex()}
+    return {"response": json_format.MessageToDict(response, preserving_proto_field_name=True)}
 
 
 def _messages(method: str) -> tuple[Any, Any]:
