@@ -11,7 +11,7 @@ from typing import Any
 from kserve import Model, ModelRepository, ModelServer, model_server
 
 FOLDER = Path(os.environ["POD_FOLDER"])
-"""What it tells and is told, by files."""
+"""The folder of marker files: `entered-*` for held requests, `go` to release them."""
 
 
 class Predictor(Model):

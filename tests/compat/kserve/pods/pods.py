@@ -39,21 +39,21 @@ class Pod:
         return f"127.0.0.1:{self.http}"
 
     def get(self, path: str) -> tuple[int, Any]:
-        return self._ask("GET", path)
+        return self._request("GET", path)
 
     def post(self, path: str, body: Any = None) -> tuple[int, Any]:
-        return self._ask("POST", path, body)
+        return self._request("POST", path, body)
 
     def predict(self, rows: list[list[int]], *, name: str = NAME, **more: Any) -> tuple[int, Any]:
         return self.post(f"/v1/models/{name}:predict", {"instances": rows, **more})
 
-    def _ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+    def _request(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", self.http, timeout=STARTS)
         try:
             text = None if body is None else json.dumps(body)
             connection.request(method, path, text, {"content-type": "application/json"})
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read() or "null")
+            response = connection.getresponse()
+            return response.status, json.loads(response.read() or "null")
         finally:
             connection.close()
 
@@ -85,19 +85,19 @@ def pod(folder: Path, *flags: str, up: bool = True) -> Iterator[Pod]:
     """Runs a container with a pod's flags and environment under the shim; kills it at the end."""
     http, grpc = free_ports(2)
     log = folder / f"log-{http}"
-    known = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}
     environment = {"PORT": str(http), "K_SERVICE": NAME, "K_REVISION": f"{NAME}-00001", "POD_FOLDER": str(folder)}
     command = [sys.executable, "-m", "penstock", "shim", "kserve", "--", sys.executable, str(SCRIPT)]
     ports = (f"--model_name={NAME}", f"--http_port={http}", f"--grpc_port={grpc}")
     with open(log, "w") as output:
         process = subprocess.Popen(
-            [*command, *ports, *flags], env={**known, **environment}, stdout=output, stderr=output
+            [*command, *ports, *flags], env={**inherited, **environment}, stdout=output, stderr=output
         )
-    made = Pod(process, http, log)
+    running = Pod(process, http, log)
     try:
         if up:
-            until(lambda: ready(made), "the pod to be ready", patience=STARTS)
-        yield made
+            until(lambda: ready(running), "the pod to be ready", patience=STARTS)
+        yield running
     except BaseException:
         print(log.read_text(errors="replace")[-4000:])
         raise

@@ -20,7 +20,7 @@ def entered(folder: Path, count: int) -> bool:
     return len(list(folder.glob("entered-*"))) >= count
 
 
-def test_a_transformer_in_front_of_a_predictor(tmp_path: Path) -> None:
+def test_transformer_calls_its_predictor(tmp_path: Path) -> None:
     with (
         pod(tmp_path) as predictor,
         pod(tmp_path, f"--predictor_host={predictor.host}", "--predictor_protocol=v1") as transformer,
@@ -33,16 +33,16 @@ def test_a_transformer_in_front_of_a_predictor(tmp_path: Path) -> None:
 
 
 @WORKERS
-def test_a_transformer_of_several_workers_knows_its_predictor(workers: int, tmp_path: Path) -> None:
+def test_transformer_workers_call_the_predictor(workers: int, tmp_path: Path) -> None:
     with (
         pod(tmp_path, f"--workers={workers}") as predictor,
         pod(tmp_path, f"--workers={workers}", f"--predictor_host={predictor.host}") as transformer,
     ):
-        answers = [transformer.predict([[number]]) for number in range(20)]
-        assert [(status, body["predictions"]) for status, body in answers] == [(200, [10 * n]) for n in range(20)]
+        responses = [transformer.predict([[number]]) for number in range(20)]
+        assert [(status, body["predictions"]) for status, body in responses] == [(200, [10 * n]) for n in range(20)]
 
 
-def test_an_unreachable_predictor_gives_503(tmp_path: Path) -> None:
+def test_unreachable_predictor_returns_503(tmp_path: Path) -> None:
     with pod(tmp_path, "--predictor_host=127.0.0.1:1") as transformer:
         assert transformer.probed() == dict.fromkeys(PROBES, 200)
         status, body = transformer.predict([[1]])
@@ -51,22 +51,22 @@ def test_an_unreachable_predictor_gives_503(tmp_path: Path) -> None:
 
 
 @WORKERS
-def test_requests_in_flight_outlive_sigterm(workers: int, tmp_path: Path) -> None:
+def test_in_flight_requests_complete_after_sigterm(workers: int, tmp_path: Path) -> None:
     with pod(tmp_path, f"--workers={workers}") as one:
-        held = at_once([lambda number=number: one.predict([[number]], hold=str(number)) for number in (1, 2)])
+        pending = at_once([lambda number=number: one.predict([[number]], hold=str(number)) for number in (1, 2)])
         until(lambda: entered(tmp_path, 2), "both requests to be computed")
         one.terminate()
-        until(lambda: one.probed()["/v2/health/ready"] in {0, 503}, "the probe to see that it goes")
+        until(lambda: one.probed()["/v2/health/ready"] in {0, 503}, "the readiness probe to fail")
         (tmp_path / "go").touch()
-        assert sorted(future.result()[1]["predictions"] for future in held) == [[1], [2]]
+        assert sorted(future.result()[1]["predictions"] for future in pending) == [[1], [2]]
         assert one.exit_status() == 0
 
 
 @WORKERS
-def test_loading_and_unloading_under_load(workers: int, tmp_path: Path) -> None:
+def test_models_load_and_unload_under_load(workers: int, tmp_path: Path) -> None:
     with pod(tmp_path, f"--workers={workers}") as one:
         done = threading.Event()
-        steady, other = at_once([lambda: keep_asking(one, "sums", done), lambda: keep_asking(one, "coming", done)])
+        steady, other = at_once([lambda: predict_until(one, "sums", done), lambda: predict_until(one, "coming", done)])
         try:
             for _ in range(5):
                 assert one.post("/v2/repository/models/coming/load") == (200, {"name": "coming", "load": True})
@@ -81,7 +81,7 @@ def test_loading_and_unloading_under_load(workers: int, tmp_path: Path) -> None:
         assert set(other.result()) <= {200, 404, 503}
 
 
-def keep_asking(of: Pod, name: str, done: threading.Event) -> list[int]:
+def predict_until(of: Pod, name: str, done: threading.Event) -> list[int]:
     """Returns the statuses until the event."""
     seen = []
     while not done.is_set():
@@ -90,11 +90,11 @@ def keep_asking(of: Pod, name: str, done: threading.Event) -> list[int]:
 
 
 @WORKERS
-def test_metrics_are_of_all_workers(workers: int, tmp_path: Path) -> None:
+def test_metrics_include_all_workers(workers: int, tmp_path: Path) -> None:
     with pod(tmp_path, f"--workers={workers}") as one:
         for number in range(30):
             assert one.predict([[number]])[0] == 200
-        with urllib.request.urlopen(f"http://{one.host}/metrics", timeout=30) as answer:
-            lines = answer.read().decode().splitlines()
+        with urllib.request.urlopen(f"http://{one.host}/metrics", timeout=30) as response:
+            lines = response.read().decode().splitlines()
         counts = [line for line in lines if line.startswith("request_predict_seconds_count")]
         assert [float(line.split()[-1]) for line in counts] == [30]
