@@ -1,4 +1,4 @@
-"""Running `ModelServer`s on free ports: in a thread of this process, or as a script."""
+"""Runs `ModelServer`s on free ports, in a thread of this process or as a script."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from http_by_hand import Answer, get, post
 from penstock.compat.kserve import Model, ModelServer, context
 from waiting import PATIENCE, until
 
-HERE: dict[str, Any] = {"http_port": 0, "grpc_port": 0, "host": "127.0.0.1"}
+LOOPBACK: dict[str, Any] = {"http_port": 0, "grpc_port": 0, "host": "127.0.0.1"}
 
 
 class Double(Model):
@@ -52,11 +52,11 @@ class Live:
         self.target = f"127.0.0.1:{server.grpc_port}"
 
     def get(self, path: str) -> tuple[int, Any]:
-        return told(get(self.url, path))
+        return status_and_json(get(self.url, path))
 
     def post(self, path: str, body: Any = None) -> tuple[int, Any]:
         content = b"" if body is None else json.dumps(body).encode()
-        return told(post(self.url, path, content, {"content-type": "application/json"}))
+        return status_and_json(post(self.url, path, content, {"content-type": "application/json"}))
 
     def predict(self, name: str = "m", *instances: Any) -> tuple[int, Any]:
         return self.post(f"/v1/models/{name}:predict", {"instances": list(instances) or [1]})
@@ -68,20 +68,20 @@ class Live:
         return self.post(f"/v2/repository/models/{name}/unload")
 
 
-def told(answer: Answer) -> tuple[int, Any]:
+def status_and_json(response: Answer) -> tuple[int, Any]:
     """Returns a response's status and JSON."""
-    return answer.status, answer.json() if answer.body else None
+    return response.status, response.json() if response.body else None
 
 
 @contextmanager
-def live(*models: Any, given: Any = None, **arguments: Any) -> Iterator[Live]:
+def live(*models: Any, collection: Any = None, **arguments: Any) -> Iterator[Live]:
     """Serves models in a thread until the block ends."""
-    server = ModelServer(**{**HERE, **arguments})
+    server = ModelServer(**{**LOOPBACK, **arguments})
     failures: list[BaseException] = []
 
     def run() -> None:
         try:
-            server.start(list(models) if given is None else given)
+            server.start(list(models) if collection is None else collection)
         except BaseException as error:
             failures.append(error)
 
@@ -103,33 +103,33 @@ def live(*models: Any, given: Any = None, **arguments: Any) -> Iterator[Live]:
 
 
 def up(server: ModelServer) -> bool:
-    """Returns whether it serves."""
+    """Returns whether the server responds."""
     if server.http_port == 0 or (server.enable_grpc and server.grpc_port == 0):
         return False
     return get(f"http://127.0.0.1:{server.http_port}", "/v2/health/live").status == 200
 
 
 class Script:
-    """A script that serves, in its own process. It prints `serving URL TARGET` once it is up.
+    """A script with a server, in its own process. It prints `serving URL TARGET` once the server responds.
 
     Args:
         text: The script.
-        arguments: Its command line.
-        file: Where it is written; None to run it without a file.
-        before: What stands before the interpreter.
-        environment: What is different in its environment.
+        arguments: Its command-line arguments.
+        file: The path to write it to; None runs it without a file.
+        launcher: The command that starts the interpreter.
+        environment: Additional environment variables.
     """
 
     def __init__(
-        self, text: str, *arguments: str, file: Path | None = None, before: Sequence[str] = (), **environment: str
+        self, text: str, *arguments: str, file: Path | None = None, launcher: Sequence[str] = (), **environment: str
     ) -> None:
-        known = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}
-        folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), known.get("PYTHONPATH", "")]
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("PENSTOCK_", "KSERVE_"))}
+        folders = [str(Path(__file__).parent), str(Path(__file__).parents[2]), inherited.get("PYTHONPATH", "")]
         if file is not None:
             file.write_text(text)
         self.process = subprocess.Popen(
-            [*before, sys.executable, *(("-c", text) if file is None else (str(file),)), *arguments],
-            env={**known, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUNBUFFERED": "1", **environment},
+            [*launcher, sys.executable, *(("-c", text) if file is None else (str(file),)), *arguments],
+            env={**inherited, "PYTHONPATH": os.pathsep.join(folders), "PYTHONUNBUFFERED": "1", **environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -149,24 +149,24 @@ class Script:
         """The output so far."""
         return "\n".join(self.lines)
 
-    def said(self, beginning: str) -> str:
-        """Waits for a line with a prefix and returns its rest; lines of workers have their own prefix."""
+    def wait_for_line(self, prefix: str) -> str:
+        """Waits for a line that contains the prefix and returns its rest; lines of workers have their own prefix."""
 
-        def found() -> str | None:
-            assert self.process.poll() is None or self._reader.is_alive() or beginning in self.text, self.text
-            return next((line for line in self.lines if beginning in line), None)
+        def matching_line() -> str | None:
+            assert self.process.poll() is None or self._reader.is_alive() or prefix in self.text, self.text
+            return next((line for line in self.lines if prefix in line), None)
 
-        return str(until(found, f"{beginning!r} in {self.lines}")).partition(beginning)[2].strip()
+        return str(until(matching_line, f"{prefix!r} in {self.lines}")).partition(prefix)[2].strip()
 
     @property
     def url(self) -> str:
         """The HTTP URL."""
-        return self.said("serving ").split()[0]
+        return self.wait_for_line("serving ").split()[0]
 
     @property
     def target(self) -> str:
         """The gRPC target."""
-        return self.said("serving ").split()[1]
+        return self.wait_for_line("serving ").split()[1]
 
     def signal(self, number: signal.Signals) -> None:
         """Sends a signal."""
@@ -186,7 +186,7 @@ class Script:
 
 
 def announce(server: ModelServer) -> None:
-    """Makes a script print its address once it serves."""
+    """Prints the address of a script's server once it responds."""
 
     def run() -> None:
         until(lambda: up(server), "the server to start")

@@ -31,11 +31,11 @@ class RunningServer:
 
     def post(self, path: str, body: Any = None, /, **headers: str) -> requests.Response:
         """Posts a body: a dict or list as JSON, bytes unchanged. Underscores in header names become dashes."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        sent_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if not isinstance(body, bytes):
             body = json.dumps(body).encode()
-            named.setdefault("content-type", "application/json")
-        return requests.post(f"{self.http}{path}", data=body, headers=named, timeout=PATIENCE)
+            sent_headers.setdefault("content-type", "application/json")
+        return requests.post(f"{self.http}{path}", data=body, headers=sent_headers, timeout=PATIENCE)
 
     def predict(self, body: Any = None, /, model: str = "m", **headers: str) -> requests.Response:
         """Sends a V1 prediction."""
@@ -59,13 +59,13 @@ class RunningServer:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             return stub.ModelInfer(message, metadata=metadata, timeout=PATIENCE)
 
-    def refused(self, model: str = "m", metadata: Any = (), **tensors: Any) -> tuple[Any, str]:
+    def grpc_error(self, model: str = "m", metadata: Any = (), **tensors: Any) -> tuple[Any, str]:
         """Returns code and text of a gRPC error."""
         try:
-            answer = self.call(model, metadata, **tensors)
+            response = self.call(model, metadata, **tensors)
         except grpc.RpcError as error:
             return error.code(), error.details()
-        raise AssertionError(f"it was answered: {answer}")
+        raise AssertionError(f"expected an error, got {response}")
 
 
 @contextmanager

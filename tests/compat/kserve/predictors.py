@@ -16,7 +16,7 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 
 @dataclass
-class Asked:
+class ReceivedRequest:
     """A received request."""
 
     path: str
@@ -34,31 +34,34 @@ class Predictor:
     """A test predictor and its address."""
 
     host: str = ""
-    asked: list[Any] = field(default_factory=list)
+    requests: list[Any] = field(default_factory=list)
 
 
-Answer = Callable[[Asked], "tuple[int, dict[str, str], bytes]"]
+Responder = Callable[[ReceivedRequest], "tuple[int, dict[str, str], bytes]"]
 
 
-def said(value: Any, status: int = 200, **headers: str) -> Answer:
+def respond_with(value: Any, status: int = 200, **headers: str) -> Responder:
     """Returns a constant JSON response."""
-    named = {"content-type": "application/json", **{name.replace("_", "-"): text for name, text in headers.items()}}
-    return lambda _: (status, named, json.dumps(value).encode())
+    all_headers = {
+        "content-type": "application/json",
+        **{name.replace("_", "-"): text for name, text in headers.items()},
+    }
+    return lambda _: (status, all_headers, json.dumps(value).encode())
 
 
 @contextmanager
-def predictor(answer: Answer) -> Iterator[Predictor]:
+def predictor(respond: Responder) -> Iterator[Predictor]:
     """Starts an HTTP predictor."""
-    noted = Predictor()
+    fake = Predictor()
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["content-length"]))
-            asked = Asked(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
-            noted.asked.append(asked)
-            status, headers, content = answer(asked)
+            request = ReceivedRequest(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            fake.requests.append(request)
+            status, headers, content = respond(request)
             self.send_response(status)
             for name, value in {**headers, "content-length": str(len(content))}.items():
                 self.send_header(name, value)
@@ -72,9 +75,9 @@ def predictor(answer: Answer) -> Iterator[Predictor]:
     server.daemon_threads = True
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    noted.host = f"127.0.0.1:{server.server_address[1]}"
+    fake.host = f"127.0.0.1:{server.server_address[1]}"
     try:
-        yield noted
+        yield fake
     finally:
         server.shutdown()
         thread.join()
@@ -82,30 +85,30 @@ def predictor(answer: Answer) -> Iterator[Predictor]:
 
 
 @contextmanager
-def grpc_predictor(answer: Callable[[Any, Any], Any]) -> Iterator[Predictor]:
-    """Starts a gRPC predictor; `answer` takes the message and the call's context."""
-    noted = Predictor()
+def grpc_predictor(respond: Callable[[Any, Any], Any]) -> Iterator[Predictor]:
+    """Starts a gRPC predictor; `respond` takes the message and the call's context."""
+    fake = Predictor()
 
     class Servicer(service_pb2_grpc.GRPCInferenceServiceServicer):  # type: ignore[misc]
         def ModelInfer(self, request: Any, context: Any) -> Any:
-            noted.asked.append((request, dict(context.invocation_metadata())))
-            return answer(request, context)
+            fake.requests.append((request, dict(context.invocation_metadata())))
+            return respond(request, context)
 
     server = grpc.server(ThreadPoolExecutor(4))
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(Servicer(), server)
-    noted.host = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
+    fake.host = f"127.0.0.1:{server.add_insecure_port('127.0.0.1:0')}"
     server.start()
     try:
-        yield noted
+        yield fake
     finally:
         server.stop(None)
 
 
 def echo_message(request: Any, context: Any = None) -> Any:
     """Returns the inputs of a message as outputs."""
-    answer = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
+    response = service_pb2.ModelInferResponse(model_name=request.model_name, id=request.id)
     for one in request.inputs:
-        output = answer.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
+        output = response.outputs.add(name=one.name, datatype=one.datatype, shape=one.shape)
         output.contents.CopyFrom(one.contents) if one.HasField("contents") else None
-    answer.raw_output_contents.extend(request.raw_input_contents)
-    return answer
+    response.raw_output_contents.extend(request.raw_input_contents)
+    return response

@@ -12,10 +12,10 @@ from penstock.compat.kserve import InferOutput, InferResponse, Model, ModelServe
 from penstock.compat.kserve.errors import InvalidInput
 from penstock.compat.kserve.ray import RayModel
 
-HERE = {"num_cpus": 0}
+ACTOR_OPTIONS = {"num_cpus": 0}
 
 
-@serve.deployment(ray_actor_options=HERE)
+@serve.deployment(ray_actor_options=ACTOR_OPTIONS)
 class Double(Model):
     def __init__(self, name: str = "first") -> None:
         super().__init__(name)
@@ -38,7 +38,7 @@ class Double(Model):
         return {"explanations": payload["instances"]}
 
 
-@serve.deployment(ray_actor_options=HERE)
+@serve.deployment(ray_actor_options=ACTOR_OPTIONS)
 class Bare:
     def __call__(self, body: Any, headers: Any = None) -> Any:
         return {"predictions": body["instances"]}

@@ -28,7 +28,7 @@ def packed_tar(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
     return buffer.getvalue()
 
 
-def found(folder: Path | str) -> dict[str, bytes]:
+def files_in(folder: Path | str) -> dict[str, bytes]:
     """Returns all files of a folder."""
     root = Path(folder)
     return {str(path.relative_to(root)): path.read_bytes() for path in sorted(root.rglob("*")) if path.is_file()}

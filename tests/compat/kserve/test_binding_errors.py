@@ -62,7 +62,7 @@ TABLE: list[tuple[Exception, int, str, Any, str]] = [
     (ServerNotReady(), 503, "Server is not ready.", CODES.UNAVAILABLE, ""),
     (ServerNotLive(), 503, "Server is not live.", CODES.UNAVAILABLE, ""),
     (UnsupportedProtocol("v9"), 501, "Unsupported protocol v9.", CODES.INVALID_ARGUMENT, ""),
-    (NotImplementedError("not here"), 501, "not here", CODES.UNIMPLEMENTED, ""),
+    (NotImplementedError("not yet"), 501, "not yet", CODES.UNIMPLEMENTED, ""),
     (ModelMissingError("/p"), 500, "ModelMissingError : /p", CODES.INTERNAL, "Internal server error"),
     (
         WorkersShouldBeLessThanMaxWorkersError(2),
@@ -78,41 +78,45 @@ TABLE: list[tuple[Exception, int, str, Any, str]] = [
 
 @pytest.mark.parametrize(("error", "status", "text", "code", "details"), TABLE, ids=lambda one: type(one).__name__)
 @pytest.mark.parametrize("kind", [Raises, RaisesLater], ids=["plain", "async"])
-def test_exceptions_of_models_have_status_and_text(
+def test_model_exceptions_map_to_status_and_text(
     kind: type[Raises], error: Exception, status: int, text: str, code: Any, details: str
 ) -> None:
     with serving(kind(error)) as served:
-        v1, v2, refused = served.predict({"instances": []}), served.infer(), served.refused()
+        v1, v2, refused = served.predict({"instances": []}), served.infer(), served.grpc_error()
         explained = served.post("/v1/models/m:explain", {"instances": []})
-    for answer in (v1, v2, explained):
-        assert (answer.status_code, answer.json()) == (status, {"error": text})
-        assert answer.headers["content-type"] == "application/json"
+    for response in (v1, v2, explained):
+        assert (response.status_code, response.json()) == (status, {"error": text})
+        assert response.headers["content-type"] == "application/json"
     assert refused == (code, details or text)
 
 
-def test_an_http_exception_has_its_own_status_detail_and_headers() -> None:
+def test_http_exceptions_set_status_detail_and_headers() -> None:
     with serving(Raises(HTTPException(418, {"why": "tea"}, {"x-pot": "1"}))) as served:
         v1, v2 = served.predict({"instances": []}), served.infer()
-        code, details = served.refused()
-    for answer in (v1, v2):
-        assert (answer.status_code, answer.json(), answer.headers["x-pot"]) == (418, {"detail": {"why": "tea"}}, "1")
+        code, details = served.grpc_error()
+    for response in (v1, v2):
+        assert (response.status_code, response.json(), response.headers["x-pot"]) == (
+            418,
+            {"detail": {"why": "tea"}},
+            "1",
+        )
     assert (code, details) == (CODES.INVALID_ARGUMENT, '{"why":"tea"}')
 
 
-def test_an_exception_may_say_its_status_itself() -> None:
+def test_exceptions_may_define_a_status_attribute() -> None:
     with serving(Raises(TeapotError("short and stout"))) as served:
-        answer = served.predict({"instances": []})
-    assert (answer.status_code, answer.json()) == (418, {"error": "short and stout"})
+        response = served.predict({"instances": []})
+    assert (response.status_code, response.json()) == (418, {"error": "short and stout"})
 
 
-def test_a_refused_request_leaves_the_connection_open() -> None:
+def test_error_responses_keep_the_connection_open() -> None:
     import requests
 
     with serving(Raises(KeyError("k"))) as served, requests.Session() as session:
         for _ in range(3):
-            answer = session.post(f"{served.http}/v1/models/m:predict", json={"instances": []}, timeout=20)
-            assert answer.status_code == 500
-            assert answer.headers.get("connection", "") != "close"
+            response = session.post(f"{served.http}/v1/models/m:predict", json={"instances": []}, timeout=20)
+            assert response.status_code == 500
+            assert response.headers.get("connection", "") != "close"
 
 
 def test_only_unexpected_exceptions_are_logged_with_a_traceback() -> None:
@@ -129,48 +133,48 @@ def test_only_unexpected_exceptions_are_logged_with_a_traceback() -> None:
 @pytest.mark.parametrize("body", [b"{", b"", b"\xff", b'{"instances":[NaN]}', b"[1] 2"])
 def test_invalid_json_is_a_client_error(body: bytes) -> None:
     with serving(Raises(KeyError("never"))) as served:
-        answer = served.predict(body, content_type="application/json")
-    assert answer.status_code == 400
-    assert answer.json()["error"].startswith("Unrecognized request format: ")
+        response = served.predict(body, content_type="application/json")
+    assert response.status_code == 400
+    assert response.json()["error"].startswith("Unrecognized request format: ")
 
 
-def test_rows_that_are_not_a_list_are_a_client_error() -> None:
+def test_non_list_instances_are_a_client_error() -> None:
     with serving(Raises(KeyError("never"))) as served:
-        answer = served.predict({"instances": 1})
-    assert (answer.status_code, answer.json()) == (400, {"error": 'Expected "instances" to be a list'})
+        response = served.predict({"instances": 1})
+    assert (response.status_code, response.json()) == (400, {"error": 'Expected "instances" to be a list'})
 
 
 @pytest.mark.parametrize("kind", [Raises, RaisesLater], ids=["plain", "async"])
-def test_a_model_that_is_not_ready_refuses(kind: type[Raises]) -> None:
+def test_unready_models_refuse_requests(kind: type[Raises]) -> None:
     model = kind(KeyError("never"))
     with serving(model) as served:
         model.ready = False
-        v1, v2, refused = served.predict({"instances": []}), served.infer(), served.refused()
+        v1, v2, refused = served.predict({"instances": []}), served.infer(), served.grpc_error()
     text = "Model with name m is not ready."
     assert [(one.status_code, one.json()) for one in (v1, v2)] == [(503, {"error": text})] * 2
     assert refused == (CODES.UNAVAILABLE, text)
 
 
 def _plain_health(self: Any) -> bool:
-    return self.well
+    return self.is_healthy
 
 
 async def _async_health(self: Any) -> bool:
-    return self.well
+    return self.is_healthy
 
 
 @pytest.mark.parametrize("healthy", [_plain_health, _async_health], ids=["plain", "async"])
 @pytest.mark.parametrize("kind", [Raises, RaisesLater], ids=["plain", "async"])
-def test_d10_healthy_may_be_overridden_by_a_plain_or_an_async_method(kind: type[Raises], healthy: Any) -> None:
-    model = type("Checked", (kind,), {"healthy": healthy})(InvalidInput("asked"))
-    model.well = False
+def test_d10_healthy_may_be_a_sync_or_async_method(kind: type[Raises], healthy: Any) -> None:
+    model = type("Checked", (kind,), {"healthy": healthy})(InvalidInput("invalid"))
+    model.is_healthy = False
     with serving(model) as served:
         assert served.predict({"instances": []}).status_code == 503
-        model.well = True
+        model.is_healthy = True
         assert served.predict({"instances": []}).status_code == 400
 
 
-def test_a_model_without_a_call_is_named_in_the_error() -> None:
+def test_non_callable_models_are_named_in_the_error() -> None:
     from penstock.compat.kserve.model import BaseKServeModel
 
     class Other(BaseKServeModel):
@@ -179,8 +183,8 @@ def test_a_model_without_a_call_is_named_in_the_error() -> None:
     model = Other("m")
     model.load()
     with serving(model) as served:
-        answer = served.predict({"instances": []})
-    assert (answer.status_code, answer.json()) == (
+        response = served.predict({"instances": []})
+    assert (response.status_code, response.json()) == (
         500,
         {"error": "ValueError : Model of type Other does not support inference"},
     )

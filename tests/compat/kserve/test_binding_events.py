@@ -30,72 +30,72 @@ def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def test_r7_a_binary_event_gets_a_binary_event() -> None:
+def test_r7_binary_events_get_binary_events() -> None:
     with serving(Echo()) as served:
-        answer = served.predict({"instances": ["é"]}, **HEADERS, ce_mine="x")
-    assert answer.status_code == 200, answer.text
-    assert answer.text == '{"predictions": {"instances": ["\\u00e9"]}}'
-    said = {name.lower(): value for name, value in answer.headers.items()}
-    assert said["content-type"] == "application/json"
-    assert (said["ce-specversion"], said["ce-source"], said["ce-type"]) == (
+        response = served.predict({"instances": ["é"]}, **HEADERS, ce_mine="x")
+    assert response.status_code == 200, response.text
+    assert response.text == '{"predictions": {"instances": ["\\u00e9"]}}'
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    assert headers["content-type"] == "application/json"
+    assert (headers["ce-specversion"], headers["ce-source"], headers["ce-type"]) == (
         *("1.0", "io.kserve.inference.m"),
         "io.kserve.inference.response",
     )
-    assert said["ce-id"] != "1"
-    assert "ce-time" in said
-    assert "ce-mine" not in said
+    assert headers["ce-id"] != "1"
+    assert "ce-time" in headers
+    assert "ce-mine" not in headers
 
 
-def test_r7_a_structured_event_gets_a_structured_event() -> None:
+def test_r7_structured_events_get_structured_events() -> None:
     with serving(Echo()) as served:
-        answer = served.predict({**EVENT, "mine": "x", "data": {"instances": [1]}}, content_type=STRUCTURED)
-    said = answer.json()
-    assert answer.headers["content-type"] == STRUCTURED
-    assert said["data"] == {"predictions": {"instances": [1]}}
-    assert list(said) == ["specversion", "id", "source", "type", "time", "data"]
+        response = served.predict({**EVENT, "mine": "x", "data": {"instances": [1]}}, content_type=STRUCTURED)
+    event = response.json()
+    assert response.headers["content-type"] == STRUCTURED
+    assert event["data"] == {"predictions": {"instances": [1]}}
+    assert list(event) == ["specversion", "id", "source", "type", "time", "data"]
 
 
-def test_r7_an_event_in_plain_json_gets_a_plain_response() -> None:
+def test_r7_events_sent_as_plain_json_get_plain_responses() -> None:
     with serving(Echo()) as served:
-        answer = served.predict({**EVENT, "data": {"instances": [1]}})
-    assert answer.json() == {"predictions": {"instances": [1]}}
+        response = served.predict({**EVENT, "data": {"instances": [1]}})
+    assert response.json() == {"predictions": {"instances": [1]}}
 
 
-def test_r7_an_event_without_a_time_is_plain() -> None:
+def test_r7_structured_events_without_a_time_are_plain_json() -> None:
     body = {name: value for name, value in EVENT.items() if name != "time"} | {"data": [1]}
     with serving(Echo()) as served:
-        answer = served.predict(body, content_type=STRUCTURED)
-    assert answer.json()["data"] == {"predictions": body}
+        response = served.predict(body, content_type=STRUCTURED)
+    assert response.json()["data"] == {"predictions": body}
 
 
-def test_r7_some_headers_of_an_event_make_none() -> None:
+def test_r7_incomplete_event_headers_are_not_an_event() -> None:
     with serving(Echo()) as served:
-        answer = served.predict({"instances": []}, ce_specversion="1.0", ce_id="1")
-    assert answer.text == '{"predictions":{"instances":[]}}'
-    assert "ce-id" not in answer.headers
+        response = served.predict({"instances": []}, ce_specversion="1.0", ce_id="1")
+    assert response.text == '{"predictions":{"instances":[]}}'
+    assert "ce-id" not in response.headers
 
 
-def test_r7_data_that_are_no_json_stay_bytes() -> None:
+def test_r7_event_data_without_json_type_stays_bytes() -> None:
     with serving(Echo()) as served:
-        answer = served.predict(b"\x00", content_type="application/json", **HEADERS)
+        response = served.predict(b"\x00", content_type="application/json", **HEADERS)
         refused = served.predict(b"\x00", ce_content_type="application/json", **HEADERS)
         typed = served.predict(b"[1]", ce_contenttype="application/json", **HEADERS)
-    assert answer.json() == {"predictions": "b'\\x00'"}
+    assert response.json() == {"predictions": "b'\\x00'"}
     assert refused.status_code == 400
     assert refused.json()["error"].startswith("Failed to decode or parse binary json cloudevent: ")
     assert typed.json() == {"predictions": [1]}
 
 
-def test_r7_an_unknown_version_is_refused() -> None:
+def test_r7_unknown_specversions_are_refused() -> None:
     with serving(Echo()) as served:
-        answer = served.predict({"instances": []}, **{**HEADERS, "ce_specversion": "9"})
-    assert (answer.status_code, answer.json()) == (
+        response = served.predict({"instances": []}, **{**HEADERS, "ce_specversion": "9"})
+    assert (response.status_code, response.json()) == (
         400,
         {"error": "Cloud Event Exceptions: Found invalid specversion 9"},
     )
 
 
-def test_r7_attributes_are_merged_if_the_environment_asks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r7_ce_merge_copies_request_attributes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CE_MERGE", "true")
     monkeypatch.setenv("CE_TYPE", "my.type")
     monkeypatch.setenv("CE_SOURCE", "my.source")
@@ -111,7 +111,7 @@ def test_r7_attributes_are_merged_if_the_environment_asks(monkeypatch: pytest.Mo
     assert structured["time"] != EVENT["time"]
 
 
-def test_r7_a_v2_event_gets_an_event() -> None:
+def test_r7_v2_events_get_events() -> None:
     class Tensors(Model):
         def predict(self, payload: Any, headers: Any = None) -> Any:
             return {"id": payload.id, "outputs": [{"name": "y", "shape": [1], "datatype": "INT64", "data": [3]}]}
@@ -119,6 +119,6 @@ def test_r7_a_v2_event_gets_an_event() -> None:
     model = Tensors("m")
     model.load()
     with serving(model) as served:
-        answer = served.infer(**HEADERS)
-    assert answer.headers["ce-source"] == "io.kserve.inference.m"
-    assert json.loads(answer.content)["outputs"][0]["data"] == [3]
+        response = served.infer(**HEADERS)
+    assert response.headers["ce-source"] == "io.kserve.inference.m"
+    assert json.loads(response.content)["outputs"][0]["data"] == [3]

@@ -54,20 +54,20 @@ READ, RAW = {"predictions": {"instances": [1]}}, {"predictions": repr(BODY)}
         ("application/octet-stream", READ, READ),
     ],
 )
-def test_json_media_types_exact_or_not(media: str, loose: Any, exact: Any) -> None:
+def test_json_media_types_with_loose_and_exact_matching(media: str, loose: Any, exact: Any) -> None:
     with serving(Echo()) as served:
         assert served.predict(BODY, content_type=media).json() == loose
     with serving(Echo(), options=BindOptions(exact_content_types=True)) as served:
         assert served.predict(BODY, content_type=media).json() == exact
 
 
-def test_bytes_of_no_type_stay_bytes_in_the_dialect_of_0_13() -> None:
+def test_octet_stream_bodies_stay_bytes_in_dialect_0_13() -> None:
     dialect.use("0.13")
     with serving(Echo()) as served:
         assert served.predict(BODY, content_type="application/octet-stream").json() == RAW
 
 
-def test_a_body_without_a_content_type_is_json() -> None:
+def test_body_without_content_type_is_json() -> None:
     import http.client
 
     with serving(Echo()) as served:
@@ -78,25 +78,25 @@ def test_a_body_without_a_content_type_is_json() -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/models/m:predict", "/v1/models/m%3Apredict", "/v1/models/m%3apredict"])
-def test_the_colon_may_be_encoded(path: str) -> None:
+def test_colon_in_paths_may_be_percent_encoded(path: str) -> None:
     with serving(Echo()) as served:
         assert served.post(path, {"instances": [1]}).json() == READ
 
 
 @pytest.mark.parametrize("path", ["/v1/models/m:explain", "/v1/models/m%3Aexplain"])
-def test_s13_an_async_explain_with_a_plain_predict(path: str) -> None:
+def test_s13_async_explain_works_with_sync_predict(path: str) -> None:
     with serving(Echo()) as served:
         assert served.post(path, {"instances": [1]}).json() == {"explanations": [1]}
 
 
-def test_any_json_is_a_body() -> None:
+def test_any_json_value_is_accepted_as_body() -> None:
     model = Echo()
     with serving(model) as served:
         assert served.predict([1, "é"]).json() == {"predictions": [1, "é"]}
     assert model.seen[0][0] == [1, "é"]
 
 
-def test_headers_are_a_dict_of_names_in_lower_case() -> None:
+def test_request_headers_are_a_dict_of_lowercase_names() -> None:
     model = Echo()
     with serving(model) as served:
         served.predict({"instances": []}, X_Request_Id="r", Authorization="Bearer t")
@@ -106,13 +106,13 @@ def test_headers_are_a_dict_of_names_in_lower_case() -> None:
 
 
 class Headed(Model):
-    def __init__(self, told: dict[str, str]) -> None:
+    def __init__(self, own_headers: dict[str, str]) -> None:
         super().__init__("m", return_response_headers=True)
-        self.told = told
+        self.own_headers = own_headers
         self.load()
 
     def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
-        response_headers.update(self.told)
+        response_headers.update(self.own_headers)
         return payload if isinstance(payload, dict) else {"outputs": []}
 
     def explain(self, payload: Any, headers: Any = None) -> Any:
@@ -123,41 +123,41 @@ class Headed(Model):
         return result
 
 
-def test_d4_response_headers_are_sent_without_hop_headers() -> None:
-    told = {"x-own": "1", "Content-Length": "9999", "connection": "close", "Transfer-Encoding": "chunked"}
-    with serving(Headed(told)) as served:
+def test_d4_response_headers_omit_hop_by_hop_headers() -> None:
+    own_headers = {"x-own": "1", "Content-Length": "9999", "connection": "close", "Transfer-Encoding": "chunked"}
+    with serving(Headed(own_headers)) as served:
         v1, v2 = served.predict({"instances": []}), served.infer()
-    for answer in (v1, v2):
-        assert answer.status_code == 200, answer.text
-        assert (answer.headers["x-own"], answer.headers["x-post"]) == ("1", "1")
-        assert answer.headers.get("connection", "") != "close"
+    for response in (v1, v2):
+        assert response.status_code == 200, response.text
+        assert (response.headers["x-own"], response.headers["x-post"]) == ("1", "1")
+        assert response.headers.get("connection", "") != "close"
     assert v1.json() == {"instances": []}
 
 
-def test_response_headers_may_say_another_content_type_on_v1() -> None:
+def test_response_headers_may_set_content_type_on_v1() -> None:
     with serving(Headed({"content-type": "application/vnd.m+json"})) as served:
         assert served.predict({"instances": []}).headers["content-type"] == "application/vnd.m+json"
         assert served.infer().headers["content-type"] == "application/json"
 
 
-def test_an_explanation_does_not_give_the_requests_headers_back() -> None:
+def test_explain_does_not_echo_request_headers() -> None:
     with serving(Headed({})) as served:
-        answer = served.post("/v1/models/m:explain", {"instances": []}, authorization="secret", x_mine="1")
-    assert answer.status_code == 200
-    assert not {"authorization", "x-mine", "host", "user-agent"} & {name.lower() for name in answer.headers}
+        response = served.post("/v1/models/m:explain", {"instances": []}, authorization="secret", x_mine="1")
+    assert response.status_code == 200
+    assert not {"authorization", "x-mine", "host", "user-agent"} & {name.lower() for name in response.headers}
 
 
 @pytest.mark.parametrize("old", [True, False], ids=["0.13", "0.21"])
 @pytest.mark.parametrize("waits", [True, False], ids=["async", "plain"])
-def test_s11_a_model_may_have_a_call_of_its_own(old: bool, waits: bool) -> None:
-    def answer(self: Any, body: Any, headers: Any = None, verb: Any = InferenceVerb.PREDICT) -> Any:
-        said = {"verb": verb.name, "body": body, "id": headers["x-request-id"]}
-        return said if old else (said, {"x-own": "1"})
+def test_s11_models_may_override_call(old: bool, waits: bool) -> None:
+    def call(self: Any, body: Any, headers: Any = None, verb: Any = InferenceVerb.PREDICT) -> Any:
+        result = {"verb": verb.name, "body": body, "id": headers["x-request-id"]}
+        return result if old else (result, {"x-own": "1"})
 
-    async def answer_later(self: Any, body: Any, headers: Any = None, verb: Any = InferenceVerb.PREDICT) -> Any:
-        return answer(self, body, headers, verb)
+    async def call_async(self: Any, body: Any, headers: Any = None, verb: Any = InferenceVerb.PREDICT) -> Any:
+        return call(self, body, headers, verb)
 
-    model = type("Own", (Model,), {"__call__": answer_later if waits else answer})("m")
+    model = type("Own", (Model,), {"__call__": call_async if waits else call})("m")
     model.load()
     with serving(model) as served:
         predicted = served.predict([1], x_request_id="r")

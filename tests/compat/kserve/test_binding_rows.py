@@ -18,7 +18,7 @@ from waiting import Gate, at_once, until
 
 
 class Doubles(Model):
-    """Doubles rows, and records the rows of each call. A call with the row 0 waits at the gate."""
+    """Doubles rows and records the rows of each call. A call with the row 0 waits at the gate."""
 
     def __init__(self) -> None:
         super().__init__("m")
@@ -54,14 +54,14 @@ class DoublesLater(Doubles):
 ONE_THREAD = BindOptions(instances=1, batching=Batching(max_size=8))
 
 
-def together(served: RunningServer, model: Doubles, calls: list[Any], first: Any) -> list[Any]:
-    """Returns the results of calls that wait together until the first one is computed."""
-    (held,) = at_once([first])
+def compute_queued(served: RunningServer, model: Doubles, calls: list[Any], first: Any) -> list[Any]:
+    """Returns the results of calls that are queued while the first one is computed."""
+    (first_call,) = at_once([first])
     model.gate.await_entered()
     waiting = at_once(calls)
     until(lambda: _depth(served) >= len(calls), "all calls to wait")
     model.gate.open()
-    held.result()
+    first_call.result()
     return [call.result() for call in waiting]
 
 
@@ -76,45 +76,45 @@ def _depth(served: RunningServer) -> float:
 
 @pytest.fixture(params=[Doubles])
 def model(request: pytest.FixtureRequest) -> Doubles:
-    made: Doubles = request.param()
-    return made
+    instance: Doubles = request.param()
+    return instance
 
 
-def test_rows_of_v1_share_a_call_and_each_gets_its_own(model: Doubles) -> None:
+def test_v1_requests_are_batched_and_results_split(model: Doubles) -> None:
     with serving(model, options=ONE_THREAD) as served:
         bodies = [{"instances": [one, one + 1]} for one in (1, 3, 5)]
-        answers = together(
+        responses = compute_queued(
             *(served, model, [(lambda body=body: served.predict(body).json()) for body in bodies]),
             lambda: served.predict({"instances": [0]}),
         )
-    assert [answer["predictions"] for answer in answers] == [[2, 4], [6, 8], [10, 12]]
+    assert [response["predictions"] for response in responses] == [[2, 4], [6, 8], [10, 12]]
     assert sorted(model.sizes) == [1, 6]
 
 
-def test_rows_of_v2_share_a_call_and_each_gets_its_own(model: Doubles) -> None:
+def test_v2_requests_are_batched_and_results_split(model: Doubles) -> None:
     zero, one, two = (np.full((rows, 2), rows, np.float32) for rows in (0, 1, 2))
     zero = np.zeros((1, 2), np.float32)
     with serving(model, options=ONE_THREAD) as served:
-        answers = together(
+        responses = compute_queued(
             *(served, model, [lambda: served.infer(request_of(x=one)).json()]),
             lambda: served.infer(request_of(x=zero)),
         )
         model.gate = Gate()
-        answers = together(
+        responses = compute_queued(
             served,
             model,
             [lambda: served.infer(request_of(x=one)).json(), lambda: served.infer(request_of(x=two)).json()],
             lambda: served.infer(request_of(x=zero)),
         )
-    assert [answer["outputs"][0]["data"] for answer in answers] == [[2, 2], [4, 4, 4, 4]]
-    assert [answer["outputs"][0]["shape"] for answer in answers] == [[1, 2], [2, 2]]
+    assert [response["outputs"][0]["data"] for response in responses] == [[2, 2], [4, 4, 4, 4]]
+    assert [response["outputs"][0]["shape"] for response in responses] == [[1, 2], [2, 2]]
     assert model.sizes[-1] == 3
 
 
-def test_other_parameters_and_other_shapes_go_apart(model: Doubles) -> None:
+def test_different_parameters_and_shapes_are_not_batched(model: Doubles) -> None:
     with serving(model, options=ONE_THREAD) as served:
         wide = np.ones((1, 3), np.float32)
-        answers = together(
+        responses = compute_queued(
             served,
             model,
             [
@@ -125,18 +125,18 @@ def test_other_parameters_and_other_shapes_go_apart(model: Doubles) -> None:
             ],
             lambda: served.predict({"instances": [0]}),
         )
-    assert answers[:3] == [
+    assert responses[:3] == [
         {"predictions": [2], "k": 1},
         {"predictions": [4], "k": 2},
         {"predictions": [6], "k": 1},
     ]
-    assert answers[3] == [1, 3]
+    assert responses[3] == [1, 3]
     assert sorted(model.sizes) == [1, 1, 1, 2]
 
 
-def test_the_model_sees_the_headers_that_all_have(model: Doubles) -> None:
+def test_batches_pass_only_the_common_headers(model: Doubles) -> None:
     with serving(model, options=ONE_THREAD) as served:
-        together(
+        compute_queued(
             served,
             model,
             [(lambda one=one: served.predict({"instances": [1]}, x_own=one, x_all="a")) for one in "ab"],
@@ -147,20 +147,20 @@ def test_the_model_sees_the_headers_that_all_have(model: Doubles) -> None:
     assert "x-own" not in headers
 
 
-def test_an_invalid_request_fails_alone(model: Doubles) -> None:
+def test_invalid_request_in_a_batch_fails_alone(model: Doubles) -> None:
     with serving(model, options=ONE_THREAD) as served:
-        answers = together(
+        responses = compute_queued(
             served,
             model,
             [(lambda one=one: served.predict({"instances": [one]}).status_code) for one in (1, -1, 2)],
             lambda: served.predict({"instances": [0]}),
         )
-    assert answers == [200, 400, 200]
+    assert responses == [200, 400, 200]
 
 
-def test_unreadable_requests_do_not_delay_others(model: Doubles) -> None:
+def test_unparsable_requests_do_not_delay_others(model: Doubles) -> None:
     with serving(model, options=ONE_THREAD) as served:
-        answers = together(
+        responses = compute_queued(
             served,
             model,
             [
@@ -169,13 +169,13 @@ def test_unreadable_requests_do_not_delay_others(model: Doubles) -> None:
             ],
             lambda: served.predict({"instances": [0]}),
         )
-    assert answers == [400, [2]]
+    assert responses == [400, [2]]
 
 
-def test_a_call_has_no_more_rows_than_it_may() -> None:
+def test_batches_do_not_exceed_max_size() -> None:
     model = Doubles()
     with serving(model, options=ONE_THREAD) as served:
-        together(
+        compute_queued(
             served,
             model,
             [(lambda: served.predict({"instances": [1] * 5}).status_code) for _ in range(3)],
@@ -184,24 +184,24 @@ def test_a_call_has_no_more_rows_than_it_may() -> None:
     assert sorted(model.sizes) == [1, 5, 5, 5]
 
 
-def test_a_result_with_another_number_of_rows_is_not_split() -> None:
+def test_results_with_a_wrong_row_count_are_not_split() -> None:
     class Sums(Doubles):
         def predict(self, payload: Any, headers: Any = None) -> Any:
             return {"predictions": [sum(super().predict(payload, headers)["predictions"])]}
 
     model = Sums()
     with serving(model, options=ONE_THREAD) as served:
-        answers = together(
+        responses = compute_queued(
             served,
             model,
             [(lambda one=one: served.predict({"instances": [one, one]}).json()) for one in (1, 2)],
             lambda: served.predict({"instances": [0]}),
         )
     # Each request was computed again alone.
-    assert answers == [{"predictions": [4]}, {"predictions": [8]}]
+    assert responses == [{"predictions": [4]}, {"predictions": [8]}]
 
 
-def test_async_models_join_rows_too() -> None:
+def test_async_models_are_batched() -> None:
     class Later(Model):
         def __init__(self) -> None:
             super().__init__("m")
@@ -213,10 +213,10 @@ def test_async_models_join_rows_too() -> None:
             return {"predictions": payload["instances"]}
 
     model = Later()
-    together_ = threading.Barrier(4)
+    barrier = threading.Barrier(4)
 
     def call(one: int, served: RunningServer) -> Any:
-        together_.wait(20)
+        barrier.wait(20)
         return served.predict({"instances": [one]}).json()["predictions"]
 
     with serving(model, options=BindOptions(batching=Batching(max_size=4, max_delay=0.5))) as served:

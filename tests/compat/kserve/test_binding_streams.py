@@ -22,13 +22,13 @@ from waiting import PATIENCE, until
 
 
 class Words(Model):
-    """Streams words; continues on a signal."""
+    """Streams words, and waits after each while `proceed` is not set."""
 
     def __init__(self) -> None:
         super().__init__("m")
-        self.left = threading.Event()
-        self.go = threading.Event()
-        self.go.set()
+        self.closed = threading.Event()
+        self.proceed = threading.Event()
+        self.proceed.set()
         self.load()
 
     async def predict(self, payload: Any, headers: Any = None) -> AsyncIterator[str]:
@@ -36,10 +36,10 @@ class Words(Model):
             try:
                 for word in ("one ", "zwei ", "trois"):
                     yield word
-                    while not self.go.is_set():
+                    while not self.proceed.is_set():
                         await asyncio.sleep(0.005)
             finally:
-                self.left.set()
+                self.closed.set()
 
         return words()
 
@@ -52,19 +52,19 @@ class Generator(Model):
             yield word
 
 
-class Hidden(Model):
-    """A model that streams without visible signs of it."""
+class UndetectedStream(Model):
+    """A model whose stream cannot be detected from its code."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        return _pieces()
+        return _chunks()
 
 
-class HiddenLater(Model):
+class UndetectedAsyncStream(Model):
     async def predict(self, payload: Any, headers: Any = None) -> Any:
-        return _pieces()
+        return _chunks()
 
 
-async def _pieces() -> Any:
+async def _chunks() -> Any:
     for chunk in ("one ", "zwei"):
         yield chunk
 
@@ -73,8 +73,8 @@ class Tensors(Model):
     async def predict(self, payload: Any, headers: Any = None) -> Any:
         async def steps() -> Any:
             for step in (1, 2):
-                made = InferOutput("y", [1], "INT64", [step])
-                yield InferResponse(payload.id, "m", [made])
+                output = InferOutput("y", [1], "INT64", [step])
+                yield InferResponse(payload.id, "m", [output])
 
         return steps()
 
@@ -84,50 +84,50 @@ def ready(model: Any) -> Any:
     return model
 
 
-def test_streaming_code_is_detected() -> None:
+def test_streaming_models_are_detected() -> None:
     assert [handler_kind.is_streaming(model) for model in (Words(), Generator("m"), Tensors("m"))] == [True] * 3
     assert not handler_kind.is_streaming(Model("m"))
-    assert not handler_kind.is_streaming(HiddenLater("m"))
+    assert not handler_kind.is_streaming(UndetectedAsyncStream("m"))
 
 
 def test_s16_v1_streams_chunks() -> None:
     model = Words()
-    model.go.clear()
+    model.proceed.clear()
     with serving(model) as served:
-        answer = requests.post(
+        response = requests.post(
             f"{served.http}/v1/models/m:predict", json={"instances": []}, stream=True, timeout=PATIENCE
         )
-        chunks = answer.iter_content(None)
+        chunks = response.iter_content(None)
         assert next(chunks) == b"one "
-        model.go.set()
+        model.proceed.set()
         rest = b"".join(chunks)
-    assert (answer.status_code, rest) == (200, b"zwei trois")
+    assert (response.status_code, rest) == (200, b"zwei trois")
 
 
-def test_s16_predict_may_be_a_generator_of_any_chunks() -> None:
+def test_s16_predict_may_be_a_generator_of_mixed_chunks() -> None:
     with serving(ready(Generator("m"))) as served:
         assert served.predict({"instances": []}).content == b'one zwei {"n":3}\n'
 
 
-@pytest.mark.parametrize("kind", [Hidden, HiddenLater])
-def test_s16_unexpected_streams_are_joined(kind: type[Model]) -> None:
+@pytest.mark.parametrize("kind", [UndetectedStream, UndetectedAsyncStream])
+def test_s16_undetected_streams_are_joined(kind: type[Model]) -> None:
     with serving(ready(kind("m"))) as served:
         assert served.predict({"instances": []}).content == b"one zwei"
 
 
-def test_s16_a_disconnected_client_ends_the_generator() -> None:
+def test_s16_client_disconnect_closes_the_generator() -> None:
     model = Words()
-    model.go.clear()
+    model.proceed.clear()
     with serving(model) as served:
-        answer = requests.post(
+        response = requests.post(
             f"{served.http}/v1/models/m:predict", json={"instances": []}, stream=True, timeout=PATIENCE
         )
-        assert next(answer.iter_content(None)) == b"one "
-        answer.close()
-        until(model.left.is_set)
+        assert next(response.iter_content(None)) == b"one "
+        response.close()
+        until(model.closed.is_set)
 
 
-def test_s16_a_streaming_model_may_return_a_plain_result() -> None:
+def test_s16_streaming_models_may_return_plain_results() -> None:
     class Either(Words):
         async def predict(self, payload: Any, headers: Any = None) -> Any:
             return await super().predict(payload) if payload["instances"] else {"predictions": []}
@@ -138,7 +138,7 @@ def test_s16_a_streaming_model_may_return_a_plain_result() -> None:
     assert chunks.text == "one zwei trois"
 
 
-def test_s16_a_generators_first_exception_is_the_response() -> None:
+def test_s16_exception_before_the_first_chunk_is_the_response() -> None:
     class Fails(Model):
         async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
             if payload["instances"] == []:
@@ -146,41 +146,41 @@ def test_s16_a_generators_first_exception_is_the_response() -> None:
             yield "never"
 
     with serving(ready(Fails("m"))) as served:
-        answer = served.predict({"instances": []})
-    assert (answer.status_code, answer.json()) == (500, {"error": "ValueError : nothing to do"})
+        response = served.predict({"instances": []})
+    assert (response.status_code, response.json()) == (500, {"error": "ValueError : nothing to do"})
 
 
 def test_s16_grpc_streams_tensors() -> None:
     with serving(ready(Tensors("m"))) as served, grpc.insecure_channel(served.grpc) as channel:
-        requests_: queue.Queue[Any] = queue.Queue()
-        requests_.put(message_of(x=ROW))
-        requests_.put(None)
+        messages: queue.Queue[Any] = queue.Queue()
+        messages.put(message_of(x=ROW))
+        messages.put(None)
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        answers = list(stub.ModelStreamInfer(iter(requests_.get, None), timeout=PATIENCE))
+        responses = list(stub.ModelStreamInfer(iter(messages.get, None), timeout=PATIENCE))
     values = [
         np.frombuffer(one.infer_response.raw_output_contents[0], np.int64).tolist()
-        for one in answers
+        for one in responses
         if one.infer_response.raw_output_contents
     ]
-    assert [one.error_message for one in answers if one.error_message] == []
+    assert [one.error_message for one in responses if one.error_message] == []
     assert values == [[1], [2]]
 
 
 def test_s16_v2_streams_tensors_as_events() -> None:
     with serving(ready(Tensors("m"))) as served:
         body = {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}
-        answer = served.post("/v2/models/m/infer_stream", body)
+        response = served.post("/v2/models/m/infer_stream", body)
         refused = served.infer(body)
-    assert answer.text.count("data:") >= 2
-    assert '"data":[1]' in answer.text
-    assert '"data":[2]' in answer.text
+    assert response.text.count("data:") >= 2
+    assert '"data":[1]' in response.text
+    assert '"data":[2]' in response.text
     assert refused.status_code == 500
 
 
 def test_s16_text_over_v2_is_a_tensor() -> None:
     with serving(Words()) as served:
-        answer = served.post(
+        response = served.post(
             "/v2/models/m/infer_stream",
             {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]},
         )
-    assert '"data":["zwei "]' in answer.text
+    assert '"data":["zwei "]' in response.text

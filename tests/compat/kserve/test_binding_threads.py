@@ -15,7 +15,7 @@ from penstock.compat.kserve.model import Model
 from waiting import Gate, at_once, until
 
 
-class Held(Model):
+class Blocking(Model):
     def __init__(self, gate: Gate) -> None:
         super().__init__("m")
         self.gate = gate
@@ -26,14 +26,14 @@ class Held(Model):
         return {"predictions": payload["instances"]}
 
 
-class HeldBesideAsync(Held):
+class BlockingWithAsyncStage(Blocking):
     async def preprocess(self, payload: Any, headers: Any = None) -> Any:
         await asyncio.sleep(0)
         return payload
 
 
-@pytest.mark.parametrize("kind", [Held, HeldBesideAsync])
-def test_s11_plain_stages_that_block_run_side_by_side(kind: type[Held]) -> None:
+@pytest.mark.parametrize("kind", [Blocking, BlockingWithAsyncStage])
+def test_s11_blocking_sync_stages_run_in_parallel(kind: type[Blocking]) -> None:
     gate = Gate()
     with serving(kind(gate), options=BindOptions(instances=4)) as served:
         calls = at_once((lambda: served.predict({"instances": [1]}).json()) for _ in range(4))
@@ -42,9 +42,9 @@ def test_s11_plain_stages_that_block_run_side_by_side(kind: type[Held]) -> None:
         assert [call.result() for call in calls] == [{"predictions": [1]}] * 4
 
 
-def test_s11_concurrency_is_the_number_of_threads() -> None:
+def test_s11_concurrency_is_bounded_by_instances() -> None:
     gate = Gate()
-    with serving(Held(gate), options=BindOptions(instances=1)) as served:
+    with serving(Blocking(gate), options=BindOptions(instances=1)) as served:
         calls = at_once((lambda: served.predict({"instances": [1]}).status_code) for _ in range(2))
         gate.await_entered()
         assert not gate.entered.acquire(timeout=0.1)
@@ -74,7 +74,7 @@ def test_s11_async_stages_share_one_loop() -> None:
     assert len(model.loops) == 1
 
 
-def test_s11_an_async_explain_of_a_plain_model_runs_on_one_loop_too() -> None:
+def test_s11_async_explain_of_a_sync_model_runs_on_one_loop() -> None:
     class Explains(Model):
         def __init__(self) -> None:
             super().__init__("m")
@@ -95,7 +95,7 @@ def test_s11_an_async_explain_of_a_plain_model_runs_on_one_loop_too() -> None:
     assert len(model.loops) == 1
 
 
-def test_the_histograms_are_shown_at_metrics() -> None:
+def test_stage_histograms_appear_in_metrics() -> None:
     class Double(Model):
         def preprocess(self, payload: Any, headers: Any = None) -> Any:
             return payload
@@ -115,7 +115,7 @@ def test_the_histograms_are_shown_at_metrics() -> None:
             served.predict({"instances": body})
         served.post("/v1/models/m:explain", {"instances": []})
 
-        def counted() -> dict[str, float]:
+        def counts() -> dict[str, float]:
             import requests
 
             lines = requests.get(f"{served.http}/metrics", timeout=20).text.splitlines()
@@ -125,8 +125,8 @@ def test_the_histograms_are_shown_at_metrics() -> None:
                 if line.startswith("request_") and "_seconds_count{" in line and 'model_name="m"' in line
             }
 
-        until(lambda: len(counted()) == 4)
-        assert counted() == {
+        until(lambda: len(counts()) == 4)
+        assert counts() == {
             "request_preprocess": 4,
             "request_predict": 3,
             "request_explain": 1,
@@ -154,16 +154,16 @@ class LaterInProcess(InProcess):
 
 
 @pytest.mark.parametrize("kind", [InProcess, LaterInProcess])
-def test_a_model_may_run_in_processes_of_its_own(kind: type[InProcess]) -> None:
+def test_models_may_run_in_child_processes(kind: type[InProcess]) -> None:
     import os
 
     with serving(kind(), options=BindOptions(instances=Processes(1))) as served:
-        answer = served.predict({"instances": []})
-        assert answer.status_code == 200, answer.text
-        assert answer.json()["predictions"][0] != os.getpid()
+        response = served.predict({"instances": []})
+        assert response.status_code == 200, response.text
+        assert response.json()["predictions"][0] != os.getpid()
 
 
-def test_the_bound_model_has_the_requested_name() -> None:
+def test_bound_models_use_the_requested_name() -> None:
     model = InProcess()
     assert bind(model).name == "m"
     with serving(model, options=BindOptions(name="alias")) as served:

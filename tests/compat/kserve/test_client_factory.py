@@ -8,7 +8,7 @@ from penstock.compat.kserve.inference_client import RESTConfig
 from penstock.compat.kserve.utils.inference_client_factory import InferenceClientFactory
 
 
-def test_r6_clients_are_shared_by_server_and_choices() -> None:
+def test_r6_clients_are_cached_by_server_and_options() -> None:
     async def main() -> None:
         factory = InferenceClientFactory()
         assert factory is InferenceClientFactory()

@@ -82,14 +82,14 @@ def url(authority: trustme.CA) -> Iterator[str]:
 
 
 def is_live(url: str, **options: Any) -> bool:
-    async def asked() -> bool:
+    async def check() -> bool:
         async with InferenceRESTClient(RESTConfig(retries=0, **options)) as client:
             return await client.is_server_live(url)
 
-    return asyncio.run(asked())
+    return asyncio.run(check())
 
 
-def test_r6_rest_certificates(url: str, files: Files) -> None:
+def test_r6_rest_client_certificates_are_used(url: str, files: Files) -> None:
     assert is_live(url, verify=files.authority, cert=(files.certificate, files.key))
     assert is_live(url, verify=files.authority, cert=files.both)
     assert is_live(url, verify=files.authority, cert=(files.certificate, files.key, None))
@@ -97,13 +97,13 @@ def test_r6_rest_certificates(url: str, files: Files) -> None:
     assert is_live(url, verify=files.authority, cert=(files.certificate, files.key, "not needed"))
 
 
-def test_r6_rest_an_ssl_context_is_used(url: str, files: Files) -> None:
+def test_r6_rest_ssl_context_is_used(url: str, files: Files) -> None:
     context = ssl.create_default_context(cafile=files.authority)
     context.load_cert_chain(files.certificate, files.key)
     assert is_live(url, verify=context)
 
 
-def test_r6_rest_other_authorities_are_not_trusted(url: str, files: Files, tmp_path: Path) -> None:
+def test_r6_rest_unknown_certificate_authorities_are_not_trusted(url: str, files: Files, tmp_path: Path) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     with pytest.raises(httpx.ConnectError, match="cannot connect to https://localhost"):
         is_live(url, verify=str(tmp_path / "other.pem"), cert=(files.certificate, files.key))
@@ -130,24 +130,26 @@ def address(authority: trustme.CA) -> Iterator[str]:
     server.stop(None).wait()
 
 
-def test_r6_grpc_certificates(address: str, files: Files) -> None:
-    own = {"root_certificates": files.authority, "private_key": files.key, "certificate_chain": files.certificate}
+def test_r6_grpc_client_certificates_are_used(address: str, files: Files) -> None:
+    paths = {"root_certificates": files.authority, "private_key": files.key, "certificate_chain": files.certificate}
     contents = [Path(path).read_bytes() for path in (files.authority, files.key, files.certificate)]
 
     async def is_live(address: str, **options: Any) -> bool:
         async with InferenceGRPCClient(address, retries=0, timeout=20, **options) as client:
             return await client.is_server_live()
 
-    assert asyncio.run(is_live(address, use_ssl=True, **own))
+    assert asyncio.run(is_live(address, use_ssl=True, **paths))
     assert asyncio.run(is_live(address, creds=grpc.ssl_channel_credentials(*contents)))
-    elsewhere = [("grpc.ssl_target_name_override", "localhost")]
-    assert asyncio.run(is_live(address.replace("localhost", "127.0.0.1"), use_ssl=True, channel_args=elsewhere, **own))
+    target_override = [("grpc.ssl_target_name_override", "localhost")]
+    assert asyncio.run(
+        is_live(address.replace("localhost", "127.0.0.1"), use_ssl=True, channel_args=target_override, **paths)
+    )
     with pytest.raises(grpc.RpcError) as caught:
         asyncio.run(is_live(address, use_ssl=True, root_certificates=files.authority))
     assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-def test_r6_the_synchronous_clients_certificates(address: str, files: Files) -> None:
+def test_r6_synchronous_client_certificates_are_used(address: str, files: Files) -> None:
     paths = {"root_certificates": files.authority, "private_key": files.key, "certificate_chain": files.certificate}
     with InferenceServerClient(address, ssl=True, **paths) as client:
         # Any response shows that the request arrived.

@@ -35,7 +35,7 @@ class Addresses(NamedTuple):
     grpc: str
 
 
-def answers(address: str) -> bool:
+def accepts_connections(address: str) -> bool:
     host, _, port = address.rpartition(":")
     with socket.socket() as connection:
         return connection.connect_ex((host, int(port))) == 0
@@ -48,12 +48,16 @@ def real() -> Iterator[Addresses]:
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         ports = [str(listener.getsockname()[1]) for listener in (one, other)]
     # Without this interpreter's path: KServe's has its own.
-    known = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-    process = subprocess.Popen([str(PYTHON), str(SCRIPT), *ports], env=known, stderr=subprocess.DEVNULL)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    process = subprocess.Popen([str(PYTHON), str(SCRIPT), *ports], env=environment, stderr=subprocess.DEVNULL)
     try:
         addresses = [f"127.0.0.1:{port}" for port in ports]
         for address in addresses:
-            until(lambda address=address: answers(address) or process.poll() is not None, "KServe to start", START)
+            until(
+                lambda address=address: accepts_connections(address) or process.poll() is not None,
+                "KServe to start",
+                START,
+            )
         assert process.poll() is None
         yield Addresses(f"http://{addresses[0]}", addresses[1])
     finally:
@@ -71,23 +75,23 @@ def request(binary: bool) -> InferRequest:
     return InferRequest("double", [x], request_id="7", parameters={"binary_data_output": binary})
 
 
-def test_r6_v1(real: Addresses) -> None:
+def test_r6_v1_against_kserve(real: Addresses) -> None:
     async def main() -> None:
         async with InferenceRESTClient() as client:
             assert await client.is_server_live(real.http)
             assert await client.is_model_ready(real.http, "double")
             headers: dict[str, str] = {}
             body = {"instances": [[1, 2]]}
-            said = await client.infer(real.http, body, "double", response_headers=headers)
-            assert said == {"predictions": [[2, 4]]}
+            response = await client.infer(real.http, body, "double", response_headers=headers)
+            assert response == {"predictions": [[2, 4]]}
             assert headers["server"] == "uvicorn"
             assert await client.explain(real.http, "double", body) == {"explanations": [[1, 2]]}
-            for asked, text in [
+            for invalid_body, text in [
                 ({"instances": 1}, "Expected \"instances\" to be a list, '400 Bad Request' for url "),
                 ({"instances": ["fail"]}, "RuntimeError : no such thing, '500 Internal Server Error' for url "),
             ]:
                 with pytest.raises(httpx.HTTPStatusError) as caught:
-                    await client.infer(real.http, asked, "double")
+                    await client.infer(real.http, invalid_body, "double")
                 assert str(caught.value).startswith(text)
                 # KServe closes the connection after the 500: the next request uses another one.
                 assert await client.is_server_live(real.http)
@@ -97,7 +101,7 @@ def test_r6_v1(real: Addresses) -> None:
     asyncio.run(main())
 
 
-def test_r6_v2(real: Addresses) -> None:
+def test_r6_v2_against_kserve(real: Addresses) -> None:
     async def main() -> None:
         async with InferenceRESTClient(RESTConfig(protocol="v2")) as client:
             assert await client.is_server_live(real.http)
@@ -112,7 +116,7 @@ def test_r6_v2(real: Addresses) -> None:
     asyncio.run(main())
 
 
-def test_r6_grpc(real: Addresses) -> None:
+def test_r6_grpc_against_kserve(real: Addresses) -> None:
     async def main() -> None:
         async with InferenceGRPCClient(real.grpc) as client:
             assert await client.is_server_live()
@@ -128,7 +132,7 @@ def test_r6_grpc(real: Addresses) -> None:
     asyncio.run(main())
 
 
-def test_r6_the_synchronous_client(real: Addresses) -> None:
+def test_r6_synchronous_client_against_kserve(real: Addresses) -> None:
     with InferenceServerClient(real.grpc) as client:
         message = client.infer(request(True), client_timeout=20)
     assert InferResponse.from_grpc(message).outputs[0].as_numpy().tolist() == [[2, 4]]

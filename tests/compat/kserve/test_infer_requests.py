@@ -19,7 +19,7 @@ from penstock.compat.kserve.protocol.infer_type import RequestedOutput, to_grpc_
 from penstock.compat.kserve.protocol.rest.v2_datamodels import InferenceRequest, InferenceResponse, ResponseOutput
 
 
-def listed(**more: Any) -> InferRequest:
+def list_request(**more: Any) -> InferRequest:
     return InferRequest("m", [InferInput("x", [2], "FP32", [1, 2], {"k": "v"})], "1", **more)
 
 
@@ -42,7 +42,7 @@ def test_s38_constructor_values_are_retained() -> None:
     assert (bare.id, bare.parameters, bare.from_grpc, bare.request_outputs) == (None, None, False, None)
 
 
-def test_s38_raw_bytes_go_to_the_inputs_in_their_order() -> None:
+def test_s38_raw_inputs_are_assigned_in_order() -> None:
     inputs = [InferInput("a", [1], "UINT8"), InferInput("b", [1], "UINT8")]
     request = InferRequest("m", inputs, raw_inputs=[b"\1", b"\2"], from_grpc=True)
     assert [one.as_numpy().tolist() for one in request.inputs] == [[1], [2]]
@@ -50,33 +50,33 @@ def test_s38_raw_bytes_go_to_the_inputs_in_their_order() -> None:
         InferRequest("m", inputs, raw_inputs=[b"\1", b"\2", b"\3"])
 
 
-def test_s37_binary_outputs_over_grpc_for_raw_inputs() -> None:
+def test_s37_grpc_raw_inputs_request_binary_outputs() -> None:
     assert InferRequest("m", [raw()], raw_inputs=[b"12345678"], from_grpc=True).use_binary_outputs is True
     assert InferRequest("m", [raw()], from_grpc=True).use_binary_outputs is False
-    grpc_says = listed(from_grpc=True, parameters=to_grpc_parameters({"binary_data_output": True}))
-    assert grpc_says.use_binary_outputs is False
+    request = list_request(from_grpc=True, parameters=to_grpc_parameters({"binary_data_output": True}))
+    assert request.use_binary_outputs is False
 
 
-def test_s37_binary_outputs_over_http_by_parameter() -> None:
-    assert listed(parameters={"binary_data_output": True}).use_binary_outputs is True
-    assert listed(parameters={"a": 1}).use_binary_outputs is False
-    assert listed().use_binary_outputs is False
+def test_s37_http_parameter_requests_binary_outputs() -> None:
+    assert list_request(parameters={"binary_data_output": True}).use_binary_outputs is True
+    assert list_request(parameters={"a": 1}).use_binary_outputs is False
+    assert list_request().use_binary_outputs is False
 
 
 @pytest.mark.usefixtures("old_dialect")
-def test_s37_in_the_old_dialect_only_raw_inputs_count() -> None:
-    assert listed(parameters={"binary_data_output": True}).use_binary_outputs is False
+def test_s37_dialect_0_13_uses_only_raw_inputs() -> None:
+    assert list_request(parameters={"binary_data_output": True}).use_binary_outputs is False
     assert InferRequest("m", [raw()], raw_inputs=[b"12345678"]).use_binary_outputs is True
 
 
-def test_s39_inputs_as_columns() -> None:
+def test_s39_inputs_become_dataframe_columns() -> None:
     pd = pytest.importorskip("pandas")
     inputs = [InferInput("a", [2], "INT32", [1, 2]), InferInput("b", [2], "BYTES", [b"x", "y"])]
     frame = InferRequest("m", inputs).as_dataframe()
     assert frame.equals(pd.DataFrame({"a": [1, 2], "b": ["x", "y"]}))
 
 
-def test_s39_raw_and_wide_inputs_as_columns() -> None:
+def test_s39_raw_and_wide_inputs_become_dataframe_columns() -> None:
     pd = pytest.importorskip("pandas")
     assert InferRequest("m", [raw("INT64", np.int64)]).as_dataframe().equals(pd.DataFrame({"x": [1, 2]}))
     wide = InferInput("a", [2, 2], "FP64", [[1, 2], [3, 4]])
@@ -119,38 +119,40 @@ def test_s40_from_grpc_with_raw_contents() -> None:
     assert request.use_binary_outputs is True
 
 
-def test_s40_from_grpc_of_an_unknown_type() -> None:
+def test_s40_from_grpc_rejects_unknown_datatypes() -> None:
     with pytest.raises(InvalidInput, match=r"^invalid content type$"):
         InferRequest.from_grpc(ModelInferRequest(inputs=[{"name": "x", "datatype": "BF16"}]))
 
 
 @pytest.mark.usefixtures("old_dialect")
-def test_s40_s22_in_the_old_dialect_tensor_parameters_stay_messages() -> None:
-    request = InferRequest.from_grpc(listed().to_grpc())
+def test_s40_s22_dialect_0_13_leaves_tensor_parameters_as_messages() -> None:
+    request = InferRequest.from_grpc(list_request().to_grpc())
     parameters = request.inputs[0].parameters
     assert parameters is not None
     assert parameters["k"].string_param == "v"
 
 
 def test_s41_inputs_are_found_by_name() -> None:
-    request = listed()
+    request = list_request()
     assert request.get_input_by_name("x") is request.inputs[0]
     assert request.get_input_by_name("y") is None
 
 
-def test_s42_to_grpc_and_back() -> None:
-    request = listed(parameters={"p": True, "q": 2}, request_outputs=[RequestedOutput("y", {"binary_data": True})])
+def test_s42_grpc_round_trip() -> None:
+    request = list_request(
+        parameters={"p": True, "q": 2}, request_outputs=[RequestedOutput("y", {"binary_data": True})]
+    )
     message = request.to_grpc()
     assert message.inputs[0].contents.fp32_contents == [1, 2]
     assert not message.raw_input_contents
-    again = InferRequest.from_grpc(ModelInferRequest.FromString(message.SerializeToString()))
-    assert again.inputs == [InferInput("x", [2], "FP32", [1.0, 2.0], {"k": "v"})]
-    assert again.request_outputs == request.request_outputs
-    assert again.parameters is not None
-    assert (again.parameters["p"].bool_param, again.parameters["q"].int64_param) == (True, 2)
+    decoded = InferRequest.from_grpc(ModelInferRequest.FromString(message.SerializeToString()))
+    assert decoded.inputs == [InferInput("x", [2], "FP32", [1.0, 2.0], {"k": "v"})]
+    assert decoded.request_outputs == request.request_outputs
+    assert decoded.parameters is not None
+    assert (decoded.parameters["p"].bool_param, decoded.parameters["q"].int64_param) == (True, 2)
 
 
-def test_s42_arrays_travel_raw_and_texts_as_utf8() -> None:
+def test_s42_arrays_are_sent_raw_and_text_as_utf8() -> None:
     message = InferRequest("m", [InferInput("x", [1], "FP64", np.ones(1))]).to_grpc()
     assert message.raw_input_contents == [np.ones(1).tobytes()]
     assert message.inputs[0].parameters["binary_data_size"].int64_param == 8
@@ -158,14 +160,14 @@ def test_s42_arrays_travel_raw_and_texts_as_utf8() -> None:
     assert message.inputs[0].contents.bytes_contents == ["é".encode(), b"b"]
 
 
-def test_s42_nested_lists_are_flattened_and_mixed_forms_all_go_raw() -> None:
+def test_s42_nested_lists_are_flattened_and_mixed_inputs_sent_raw() -> None:
     message = InferRequest("m", [InferInput("x", [1, 2], "INT32", [[1, 2]])]).to_grpc()
     assert message.inputs[0].contents.int_contents == [1, 2]
     mixed = InferRequest("m", [InferInput("a", [1], "UINT8", [7]), InferInput("b", [1], "UINT8", np.ones(1, "u1"))])
     assert mixed.to_grpc().raw_input_contents == [b"\7", b"\1"]
 
 
-def test_s42_invalid_tensors_over_http() -> None:
+def test_s42_to_grpc_rejects_invalid_tensors() -> None:
     with pytest.raises(InvalidInput, match=r"^input data is not a List$"):
         InferRequest("m", [InferInput("x", [1], "FP32")]).to_grpc()
     with pytest.raises(InvalidInput, match=r"^invalid input datatype$"):
@@ -173,7 +175,7 @@ def test_s42_invalid_tensors_over_http() -> None:
 
 
 def test_s43_d5_to_rest_with_lists() -> None:
-    request = listed(parameters={"p": 1}, request_outputs=[RequestedOutput("y", {"binary_data": False})])
+    request = list_request(parameters={"p": 1}, request_outputs=[RequestedOutput("y", {"binary_data": False})])
     body, length = request.to_rest()
     assert length is None
     assert body == {
@@ -189,34 +191,34 @@ def test_s43_d5_to_rest_with_lists() -> None:
 def test_s43_d5_to_rest_with_raw_bytes() -> None:
     request = InferRequest("m", [InferInput("a", [1], "INT32", [7]), raw()], "1")
     body, length = request.to_rest()
-    said = json.loads(body[:length])
-    assert said["inputs"][0] == {"name": "a", "shape": [1], "datatype": "INT32", "data": [7]}
-    assert said["inputs"][1]["parameters"] == {"binary_data_size": 8}
+    header = json.loads(body[:length])
+    assert header["inputs"][0] == {"name": "a", "shape": [1], "datatype": "INT32", "data": [7]}
+    assert header["inputs"][1]["parameters"] == {"binary_data_size": 8}
     assert body[length:] == np.array([1, 2], np.float32).tobytes()
 
 
-def test_s43_to_rest_changes_nothing() -> None:
-    given = np.ones(2, np.float32)
-    request = InferRequest("m", [InferInput("x", [2], "FP32", given)], "1")
+def test_s43_to_rest_does_not_modify_the_request() -> None:
+    array = np.ones(2, np.float32)
+    request = InferRequest("m", [InferInput("x", [2], "FP32", array)], "1")
     assert request.to_rest()[0]["inputs"][0]["data"] == [1, 1]
-    assert request.inputs[0].data is given
+    assert request.inputs[0].data is array
 
 
 def test_s43_grpc_requests_convert_to_http() -> None:
     request = InferRequest.from_grpc(InferRequest("m", [raw()]).to_grpc())
     body, length = request.to_rest()
-    again = InferRequest.from_bytes(body, length, "m")
-    assert again.inputs[0].as_numpy().tolist() == [1, 2]
+    decoded = InferRequest.from_bytes(body, length, "m")
+    assert decoded.inputs[0].as_numpy().tolist() == [1, 2]
 
 
-def test_s43_invalid_tensors_over_grpc() -> None:
+def test_s43_to_rest_rejects_invalid_tensors() -> None:
     with pytest.raises(InvalidInput, match=r"^'data' field is missing for input 'x' for model 'm'$"):
         InferRequest("m", [InferInput("x", [1], "FP32")]).to_rest()
     with pytest.raises(InvalidInput, match=r"^Both 'data' and 'raw_data' fields are set for input 'x' for model 'm'$"):
         InferRequest("m", [InferInput("x", [1], "UINT8", [1])], raw_inputs=[b"\1"]).to_rest()
 
 
-def test_s43_d14_fp16_is_no_json_unless_it_can_go_raw() -> None:
+def test_s43_d14_fp16_lists_are_rejected_and_arrays_sent_raw() -> None:
     text = "Sending FP16 data via JSON is not supported. Please use the binary data format for input x"
     with pytest.raises(InvalidInput, match=f"^{text}$"):
         InferRequest("m", [InferInput("x", [1], "FP16", [1.0])]).to_rest()
@@ -225,7 +227,7 @@ def test_s43_d14_fp16_is_no_json_unless_it_can_go_raw() -> None:
 
 
 @pytest.mark.usefixtures("old_dialect")
-def test_s43_d5_d14_in_the_old_dialect_to_rest_is_a_dict() -> None:
+def test_s43_d5_d14_dialect_0_13_to_rest_returns_a_dict() -> None:
     request = InferRequest("m", [InferInput("x", [1], "FP16", [1.0]), raw()], "1", parameters={"p": 1})
     assert request.to_rest() == {
         "id": "1",
@@ -237,7 +239,7 @@ def test_s43_d5_d14_in_the_old_dialect_to_rest_is_a_dict() -> None:
     }
 
 
-def test_r10_from_bytes() -> None:
+def test_r10_from_bytes_parses_json_and_binary() -> None:
     inputs = [InferInput("a", [1], "INT32", [7]), raw(), raw("FP16", np.float16), raw("BYTES", object)]
     source = InferRequest("m", inputs, "1", parameters={"p": 1.5}, request_outputs=[RequestedOutput("y", {"b": 1})])
     body, length = source.to_rest()
@@ -276,7 +278,7 @@ def test_r10_from_bytes() -> None:
         ),
     ],
 )
-def test_r10_from_bytes_refuses(body: str, text: str) -> None:
+def test_r10_from_bytes_rejects_invalid_bodies(body: str, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         InferRequest.from_bytes(body.encode(), len(body), "m")
     assert str(caught.value).startswith(text)
@@ -292,8 +294,8 @@ BODIES = st.dictionaries(st.sampled_from(["inputs", "outputs", "id", "parameters
 
 
 @given(BODIES, st.binary(max_size=12))
-def test_any_body_is_a_request_or_refused(said: Any, tail: bytes) -> None:
-    text = json.dumps(said).encode()
+def test_any_body_is_parsed_or_rejected(body: Any, tail: bytes) -> None:
+    text = json.dumps(body).encode()
     try:
         for tensor in InferRequest.from_bytes(text + tail, len(text), "m").inputs:
             tensor.as_numpy()
@@ -301,7 +303,7 @@ def test_any_body_is_a_request_or_refused(said: Any, tail: bytes) -> None:
         return
 
 
-SAID = {
+BODY = {
     "id": "1",
     "inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}],
     "outputs": [{"name": "y"}],
@@ -310,7 +312,7 @@ SAID = {
 
 
 def test_from_inference_request_accepts_a_parsed_body() -> None:
-    body = InferenceRequest.model_validate(SAID)
+    body = InferenceRequest.model_validate(BODY)
     request = InferRequest.from_inference_request(body, "m")
     assert request.inputs == [InferInput("x", [1], "FP32", [1], {})]
     assert request.request_outputs == [RequestedOutput("y", {})]
@@ -324,25 +326,25 @@ def test_from_inference_request_accepts_pydantic_models() -> None:
     pydantic = pytest.importorskip("pydantic")
     tensor = pydantic.create_model("Tensor", name=str, shape=list, datatype=str, data=list, parameters=(Any, None))
     kind = pydantic.create_model("Body", id=str, inputs=list[tensor], outputs=(Any, None), parameters=(Any, None))
-    request = InferRequest.from_inference_request(kind.model_validate({**SAID, "outputs": None}), "m")
+    request = InferRequest.from_inference_request(kind.model_validate({**BODY, "outputs": None}), "m")
     assert request.inputs == [InferInput("x", [1], "FP32", [1], {})]
     assert request.request_outputs is None
 
 
-def test_bodies_come_from_dicts_and_become_dicts() -> None:
+def test_bodies_convert_from_and_to_dicts() -> None:
     tensor = {"name": "y", "shape": [1], "datatype": "FP32", "parameters": None, "data": [1]}
     body = InferenceResponse(model_name="m", id="1", outputs=[ResponseOutput.model_validate(tensor)])
-    said = {"model_name": "m", "model_version": None, "id": "1", "parameters": None, "outputs": [tensor]}
-    assert body.model_dump() == body.dict() == said
-    assert list(body.model_dump()) == list(said)
-    assert json.loads(body.model_dump_json()) == json.loads(body.json()) == said
+    expected = {"model_name": "m", "model_version": None, "id": "1", "parameters": None, "outputs": [tensor]}
+    assert body.model_dump() == body.dict() == expected
+    assert list(body.model_dump()) == list(expected)
+    assert json.loads(body.model_dump_json()) == json.loads(body.json()) == expected
     assert body.model_dump(exclude_none=True).keys() == {"model_name", "id", "outputs"}
-    assert InferenceResponse.model_validate(said) == body
+    assert InferenceResponse.model_validate(expected) == body
     assert InferenceResponse.model_validate(body) is body
 
 
 @pytest.mark.parametrize(
-    ("said", "text"),
+    ("body", "text"),
     [
         ({}, "InferenceRequest: inputs missing"),
         ({"inputs": 3}, "InferenceRequest.inputs: got int, expected a list"),
@@ -356,21 +358,21 @@ def test_bodies_come_from_dicts_and_become_dicts() -> None:
         (3, "InferenceRequest: got int, expected an object"),
     ],
 )
-def test_invalid_bodies(said: Any, text: str) -> None:
+def test_invalid_bodies_are_rejected(body: Any, text: str) -> None:
     with pytest.raises(ValueError, match=f"^{text}$"):
-        InferenceRequest.model_validate(said)
+        InferenceRequest.model_validate(body)
 
 
-def test_requests_are_the_same_if_all_is_the_same() -> None:
-    assert listed() == listed()
-    assert listed() != listed(parameters={})
-    assert listed() != listed(request_outputs=[RequestedOutput("y")])
-    assert listed() != "listed"
-    assert pickle.loads(pickle.dumps(listed(from_grpc=True))) == listed(from_grpc=True)
+def test_requests_compare_by_value() -> None:
+    assert list_request() == list_request()
+    assert list_request() != list_request(parameters={})
+    assert list_request() != list_request(request_outputs=[RequestedOutput("y")])
+    assert list_request() != "text"
+    assert pickle.loads(pickle.dumps(list_request(from_grpc=True))) == list_request(from_grpc=True)
 
 
-def test_the_repr_of_a_request() -> None:
-    request = listed()
+def test_request_to_dict_and_str() -> None:
+    request = list_request()
     assert request.to_dict() == {
         "id": "1",
         "model_name": "m",
@@ -381,12 +383,12 @@ def test_the_repr_of_a_request() -> None:
     assert str(request).startswith('"id": "1","model_name": "m","inputs": ["name": "x",')
 
 
-def test_server_tensors_can_be_sent() -> None:
-    given = np.array([[1.1, 2]], np.float32)
-    for shown in (Shown.JSON, Shown.NESTED, Shown.LIST):
-        request = InferRequest("m", [InferInput._holding("x", "FP32", given, None, shown)], "1")
+def test_server_tensors_convert_to_rest_and_grpc() -> None:
+    array = np.array([[1.1, 2]], np.float32)
+    for form in (Shown.JSON, Shown.NESTED, Shown.LIST):
+        request = InferRequest("m", [InferInput._holding("x", "FP32", array, None, form)], "1")
         data = request.to_rest()[0]["inputs"][0]["data"]
-        assert np.allclose(data, [[1.1, 2]] if shown is Shown.NESTED else [1.1, 2])
+        assert np.allclose(data, [[1.1, 2]] if form is Shown.NESTED else [1.1, 2])
         assert np.allclose(request.to_grpc().inputs[0].contents.fp32_contents, [1.1, 2])
-    request = InferRequest("m", [InferInput._holding("x", "FP32", given, None, Shown.RAW)], "1")
-    assert request.to_grpc().raw_input_contents == [given.tobytes()]
+    request = InferRequest("m", [InferInput._holding("x", "FP32", array, None, Shown.RAW)], "1")
+    assert request.to_grpc().raw_input_contents == [array.tobytes()]

@@ -20,7 +20,7 @@ from penstock.compat.kserve.utils.numpy_codec import from_np_dtype, to_np_dtype
 
 
 @pytest.mark.parametrize(
-    "given",
+    "array",
     [
         np.array([[b"a"], [b"12"]], dtype=object),
         np.array(["a", 12], dtype=object),
@@ -28,57 +28,57 @@ from penstock.compat.kserve.utils.numpy_codec import from_np_dtype, to_np_dtype
         np.array(["a", "12"]),
     ],
 )
-def test_s51_elements_have_their_lengths_in_front(given: Any) -> None:
-    found = serialize_byte_tensor(given)
-    assert (found.shape, found.dtype) == ((), np.dtype(object))
-    assert found.item() == b"\1\0\0\0a\2\0\0\00012"
+def test_s51_elements_are_length_prefixed(array: Any) -> None:
+    encoded = serialize_byte_tensor(array)
+    assert (encoded.shape, encoded.dtype) == ((), np.dtype(object))
+    assert encoded.item() == b"\1\0\0\0a\2\0\0\00012"
 
 
-def test_s51_nothing_and_numbers() -> None:
+def test_s51_empty_arrays_are_serialized_and_numbers_rejected() -> None:
     assert serialize_byte_tensor(np.zeros(0)).shape == (0,)
     with pytest.raises(InferenceError, match=r"^cannot serialize bytes tensor: invalid datatype$"):
         serialize_byte_tensor(np.zeros(1))
 
 
-def test_s50_elements_come_back() -> None:
-    found = deserialize_bytes_tensor(b"\1\0\0\0a\0\0\0\0\2\0\0\00012")
-    assert (found.tolist(), found.shape, found.dtype) == ([b"a", b"", b"12"], (3,), np.dtype(object))
+def test_s50_elements_are_deserialized() -> None:
+    decoded = deserialize_bytes_tensor(b"\1\0\0\0a\0\0\0\0\2\0\0\00012")
+    assert (decoded.tolist(), decoded.shape, decoded.dtype) == ([b"a", b"", b"12"], (3,), np.dtype(object))
     assert deserialize_bytes_tensor(b"").tolist() == []
 
 
 @pytest.mark.parametrize(
-    ("given", "text"),
+    ("data", "text"),
     [
         (b"\1\0\0\0a\1\0", "a BYTES tensor of 7 bytes ends within the length of element 1"),
         (b"\5\0\0\0a", "element 0 of a BYTES tensor has 5 bytes, 4 more than there are"),
     ],
 )
-def test_s50_truncated_elements_are_a_client_error(given: bytes, text: str) -> None:
+def test_s50_truncated_elements_are_a_client_error(data: bytes, text: str) -> None:
     with pytest.raises(InvalidInput, match=f"^{text}$"):
-        deserialize_bytes_tensor(given)
+        deserialize_bytes_tensor(data)
 
 
-def test_s52_parameters_become_messages() -> None:
-    kept = InferParameter(string_param="kept")
-    found = to_grpc_parameters({"a": "x", "b": True, "c": 3, "d": kept})
-    assert found == {
+def test_s52_parameters_convert_to_grpc_messages() -> None:
+    message = InferParameter(string_param="text")
+    messages = to_grpc_parameters({"a": "x", "b": True, "c": 3, "d": message})
+    assert messages == {
         "a": InferParameter(string_param="x"),
         "b": InferParameter(bool_param=True),
         "c": InferParameter(int64_param=3),
-        "d": kept,
+        "d": message,
     }
-    assert found["d"] is kept
+    assert messages["d"] is message
 
 
 @pytest.mark.parametrize("value", [1.5, None, np.int64(1), [1]])
-def test_s52_parameters_that_grpc_has_not(value: Any) -> None:
+def test_s52_parameters_without_grpc_type_are_rejected(value: Any) -> None:
     with pytest.raises(InvalidInput) as caught:
         to_grpc_parameters({"a": value})
     assert str(caught.value) == f"to_grpc: invalid parameter value: {value}"
 
 
-def test_s53_messages_become_parameters() -> None:
-    given = {
+def test_s53_grpc_messages_convert_to_parameters() -> None:
+    messages = {
         "a": InferParameter(bool_param=False),
         "b": InferParameter(int64_param=0),
         "c": InferParameter(string_param=""),
@@ -86,10 +86,10 @@ def test_s53_messages_become_parameters() -> None:
         "plain": 1.5,
         "none": None,
     }
-    assert to_http_parameters(given) == {"a": False, "b": 0, "c": "", "plain": 1.5, "none": None}
+    assert to_http_parameters(messages) == {"a": False, "b": 0, "c": "", "plain": 1.5, "none": None}
 
 
-def test_content_is_in_the_field_of_its_datatype() -> None:
+def test_get_content_reads_the_field_of_the_datatype() -> None:
     contents = InferTensorContents(
         bool_contents=[True],
         int_contents=[-1],
@@ -108,7 +108,7 @@ def test_content_is_in_the_field_of_its_datatype() -> None:
         get_content("BF16", contents)
 
 
-def test_datatypes_and_numpys() -> None:
+def test_datatypes_map_to_numpy_dtypes_and_back() -> None:
     names = ["BOOL", "INT8", "INT16", "INT32", "INT64", "UINT8", "UINT16", "UINT32", "UINT64", "FP16", "FP32", "FP64"]
     for name in [*names, "BYTES"]:
         kind = to_np_dtype(name)

@@ -42,23 +42,23 @@ def library(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
         (Point(1, np.array([2])), '{"x":1,"y":[2]}'),
     ],
 )
-def test_values_become_json(value: Any, text: str) -> None:
+def test_values_are_written_as_json(value: Any, text: str) -> None:
     assert _json.dumps(value) == text.encode()
 
 
-def test_values_without_json_form_are_refused() -> None:
+def test_values_not_serializable_as_json_are_rejected() -> None:
     with pytest.raises(TypeError, match="not JSON serializable: object"):
         _json.dumps([object()])
 
 
-def test_circular_values_are_refused() -> None:
+def test_circular_values_are_rejected() -> None:
     value: list[Any] = []
     value.append(value)
     with pytest.raises((ValueError, TypeError)):
         _json.dumps(value)
 
 
-def test_json_becomes_values() -> None:
+def test_json_is_parsed() -> None:
     assert _json.loads(b'{"a":[1]}') == {"a": [1]}
     assert _json.loads('"\u00e9"') == "é"
 
@@ -66,10 +66,10 @@ def test_json_becomes_values() -> None:
 @pytest.mark.parametrize(
     "text", [b"{", b"", b"\xff", b"[NaN]", b"[1] 2", b"[" * 100000, b'["\\ud800"]', b'"\xed\xa0\x80"']
 )
-def test_invalid_json_is_refused(text: bytes) -> None:
+def test_invalid_json_is_rejected(text: bytes) -> None:
     with pytest.raises(ValueError, match=r"."):
         _json.loads(text)
 
 
-def test_python_writes_spaces_and_ascii() -> None:
+def test_dumps_spaced_writes_spaces_and_ascii() -> None:
     assert _json.dumps_spaced({"a": [1, np.float64("nan"), "é"]}) == b'{"a": [1, null, "\\u00e9"]}'

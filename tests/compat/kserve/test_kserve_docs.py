@@ -21,26 +21,30 @@ def rows(head: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def shown(action: argparse.Action) -> str:
-    """Returns a default in the page's form."""
+def documented_default(action: argparse.Action) -> str:
+    """Returns a default as the page writes it."""
     if action.const is True:
         return "off"
     return {True: "true", False: "false"}.get(action.default, str(action.default))
 
 
-def test_every_flag_has_a_row_with_its_default() -> None:
+def test_every_flag_is_documented_with_its_default() -> None:
     actions = {action.option_strings[0]: action for action in model_server.parser._actions}
-    said = {flag.strip("`"): default for flag, default, _ in rows("| flag | default | here |")}
-    assert set(said) == set(actions)
+    documented = {flag.strip("`"): default for flag, default, _ in rows("| flag | default | here |")}
+    assert set(documented) == set(actions)
     for flag, action in actions.items():
         if action.default is not None:
-            assert float(said[flag]) == action.default if said[flag].isdigit() else said[flag] == shown(action), flag
+            assert (
+                float(documented[flag]) == action.default
+                if documented[flag].isdigit()
+                else documented[flag] == documented_default(action)
+            ), flag
     assert all(meaning for *_, meaning in rows("| flag | default | here |"))
 
 
 @pytest.mark.parametrize("row", rows("| `kserve...` | `penstock.compat.kserve...` |"), ids=lambda row: row[0])
-def test_every_module_of_the_import_map_exists(row: list[str]) -> None:
-    modules = [found for found in re.findall(r"`([\w.]+)`", row[0]) if found.startswith("kserve") or "_pb2" in found]
+def test_documented_import_map_modules_exist(row: list[str]) -> None:
+    modules = [match for match in re.findall(r"`([\w.]+)`", row[0]) if match.startswith("kserve") or "_pb2" in match]
     for name in modules:
         full = name if name.startswith("kserve") else f"kserve.protocol.grpc.grpc_predict_v2{name.removeprefix('...')}"
         importlib.import_module(PREFIX + {"kserve_storage": "kserve.storage"}.get(full, full))

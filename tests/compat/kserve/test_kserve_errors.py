@@ -38,20 +38,20 @@ TEXTS = [
 
 
 @pytest.mark.parametrize(("error", "base", "text"), TEXTS, ids=lambda value: type(value).__name__)
-def test_r3_texts_and_bases(error: Exception, base: type, text: str) -> None:
+def test_r3_exception_texts_and_bases(error: Exception, base: type, text: str) -> None:
     assert str(error) == text
     assert type(error).__bases__ == (base,)
-    again = pickle.loads(pickle.dumps(error))
-    assert type(again) is type(error)
-    assert str(again) == text
+    unpickled = pickle.loads(pickle.dumps(error))
+    assert type(unpickled) is type(error)
+    assert str(unpickled) == text
 
 
-def test_r3_attributes() -> None:
+def test_r3_exception_attributes() -> None:
     error = errors.InferenceError("r", "S", "hidden")
     assert (error.reason, error.status, error.debug_details) == ("r", "S", "hidden")
     assert repr(errors.InvalidInput("r")) == "InvalidInput('r')"
-    late = errors.ModelNotReady("m", "d")
-    assert (late.model_name, late.error_msg, late.reason) == ("m", str(late), str(late))
+    not_ready = errors.ModelNotReady("m", "d")
+    assert (not_ready.model_name, not_ready.error_msg, not_ready.reason) == ("m", str(not_ready), str(not_ready))
     assert errors.NoModelReady(MODELS).models is MODELS
     assert errors.ModelMissingError("/p").path == "/p"
 
@@ -80,15 +80,15 @@ def test_r3_handlers_work_with_and_without_a_framework(
     else:
         monkeypatch.delitem(sys.modules, "starlette.responses", raising=False)
         kind = JSONResponse
-    answer = asyncio.run(handler(None, ValueError("why")))
-    assert type(answer) is kind
-    assert answer.status_code == status
-    assert json.loads(answer.body) == {"error": text}
-    assert answer.headers["content-type"] == answer.media_type == "application/json"
-    assert answer.headers["content-length"] == str(len(answer.body))
+    response = asyncio.run(handler(None, ValueError("why")))
+    assert type(response) is kind
+    assert response.status_code == status
+    assert json.loads(response.body) == {"error": text}
+    assert response.headers["content-type"] == response.media_type == "application/json"
+    assert response.headers["content-length"] == str(len(response.body))
 
 
-def test_r3_every_handler_is_tried() -> None:
+def test_r3_all_exported_handlers_are_tested() -> None:
     assert {name for name in errors.__all__ if name.endswith("_handler")} == {one[0].__name__ for one in HANDLERS}
 
 

@@ -37,20 +37,28 @@ def outputs(datatype: str) -> list[list[InferOutput]]:
 
 
 @pytest.mark.parametrize("datatype", VALUES)
-@pytest.mark.parametrize("wanted", [False, True])
-def test_s48_the_bytes_equal_the_messages(datatype: str, wanted: bool) -> None:
+@pytest.mark.parametrize("binary", [False, True])
+def test_s48_encoded_bytes_equal_the_message(datatype: str, binary: bool) -> None:
     for some in outputs(datatype):
-        response = InferResponse("1", "m", some, use_binary_outputs=wanted)
+        response = InferResponse("1", "m", some, use_binary_outputs=binary)
         assert ModelInferResponse.FromString(response_bytes(response)) == response.to_grpc()
 
 
-def test_s48_parameters_equal_the_messages() -> None:
-    given = {"a": "x", "b": False, "i": -3, "e": "", "n": InferParameter(), "m": InferParameter(int64_param=0), "": 1}
-    some = [InferOutput("y", [1], "UINT8", [1], given)]
-    response = InferResponse("", "m" * 300, some, "3", parameters=given)
-    found = ModelInferResponse.FromString(response_bytes(response))
-    assert found == response.to_grpc()
-    assert found.parameters["i"].int64_param == -3
+def test_s48_encoded_parameters_equal_the_message() -> None:
+    parameters = {
+        "a": "x",
+        "b": False,
+        "i": -3,
+        "e": "",
+        "n": InferParameter(),
+        "m": InferParameter(int64_param=0),
+        "": 1,
+    }
+    some = [InferOutput("y", [1], "UINT8", [1], parameters)]
+    response = InferResponse("", "m" * 300, some, "3", parameters=parameters)
+    message = ModelInferResponse.FromString(response_bytes(response))
+    assert message == response.to_grpc()
+    assert message.parameters["i"].int64_param == -3
 
 
 @pytest.mark.parametrize(
@@ -63,21 +71,21 @@ def test_s48_parameters_equal_the_messages() -> None:
         (InferOutput("y", [1], "FP32", [1]), {"p": 2**63}, "to_grpc: invalid parameter value: 9223372036854775808"),
     ],
 )
-def test_s48_invalid_outputs_are_refused_as_by_the_message(output: Any, parameters: Any, text: str) -> None:
+def test_s48_encoder_rejects_invalid_outputs(output: Any, parameters: Any, text: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         response_bytes(InferResponse("1", "m", [output], parameters=parameters))
     assert str(caught.value) == text
 
 
 @given(st.lists(st.integers(0, 2**64 - 1)))
-def test_numbers_come_back(values: list[int]) -> None:
+def test_varints_round_trip(values: list[int]) -> None:
     data = encoded(np.array(values, dtype=np.uint64))
     assert data == b"".join(map(number, values))
     assert decoded(data).tolist() == values
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1)))
-def test_negative_numbers_are_their_64_bits(values: list[int]) -> None:
+def test_negative_varints_use_64_bits(values: list[int]) -> None:
     data = encoded(np.array(values, dtype=np.int64))
     assert data == b"".join(number(value & 2**64 - 1) for value in values)
     assert decoded(data).astype(np.int64).tolist() == values
@@ -86,6 +94,6 @@ def test_negative_numbers_are_their_64_bits(values: list[int]) -> None:
 @pytest.mark.parametrize(
     ("data", "text"), [(b"\x01\x80", "truncated"), (b"\x80", "truncated"), (b"\xff" * 11 + b"\1", "ten")]
 )
-def test_invalid_varints(data: bytes, text: str) -> None:
+def test_invalid_varints_are_rejected(data: bytes, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         decoded(data)

@@ -47,7 +47,7 @@ format=own %(message)s
 
 
 @pytest.fixture(autouse=True)
-def as_before() -> Iterator[None]:
+def restored_logging() -> Iterator[None]:
     """Restores the logging configuration."""
     loggers = [logger, trace_logger, logging.getLogger()]
     before = [(one, one.handlers[:], one.level, one.propagate) for one in loggers]
@@ -57,27 +57,27 @@ def as_before() -> Iterator[None]:
         one.setLevel(level)
 
 
-def start() -> None:
+def remove_handlers() -> None:
     """Removes the test runner's handlers."""
     for one in (logger, trace_logger, logging.getLogger()):
         one.handlers = []
 
 
-def test_r4_lines_have_kserves_shape(capsys: pytest.CaptureFixture[str]) -> None:
-    start()
+def test_r4_log_lines_have_the_kserve_format(capsys: pytest.CaptureFixture[str]) -> None:
+    remove_handlers()
     configure_logging()
     logger.info("hello")
     logger.debug("unheard")
     trace_logger.info("requestId: N.A.")
     first, second = capsys.readouterr().err.splitlines()
-    when = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
-    where = r"\[test_kserve_logging\.py:test_r4_lines_have_kserves_shape\(\):\d+\]"
-    assert re.fullmatch(rf"{when} kserve INFO {where} hello", first)
-    assert re.fullmatch(rf"{when} kserve\.trace requestId: N\.A\.", second)
+    timestamp = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \d+"
+    location = r"\[test_kserve_logging\.py:test_r4_log_lines_have_the_kserve_format\(\):\d+\]"
+    assert re.fullmatch(rf"{timestamp} kserve INFO {location} hello", first)
+    assert re.fullmatch(rf"{timestamp} kserve\.trace requestId: N\.A\.", second)
 
 
-def test_r4_the_programs_logging_is_not_changed() -> None:
-    start()
+def test_r4_existing_logging_configuration_is_not_replaced() -> None:
+    remove_handlers()
     own = logging.NullHandler()
     logger.addHandler(own)
     configure_logging()
@@ -87,8 +87,8 @@ def test_r4_the_programs_logging_is_not_changed() -> None:
 
 
 @pytest.mark.usefixtures("old_dialect")
-def test_r4_in_the_old_dialect_it_does_not() -> None:
-    start()
+def test_r4_dialect_0_13_replaces_existing_handlers() -> None:
+    remove_handlers()
     own = logging.NullHandler()
     logger.addHandler(own)
     configure_logging()
@@ -96,7 +96,9 @@ def test_r4_in_the_old_dialect_it_does_not() -> None:
 
 
 @pytest.mark.parametrize("form", ["dict", ".json", ".yaml", ".yml", ".ini"])
-def test_r4_every_form_of_configuration(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_r4_all_configuration_formats_are_accepted(
+    form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config: Any = CONFIG
     if form != "dict":
         text = INI if form == ".ini" else json.dumps(CONFIG)
@@ -111,7 +113,7 @@ def test_r4_every_form_of_configuration(form: str, tmp_path: Path, capsys: pytes
     assert capsys.readouterr().err == "own heard\n"
 
 
-def test_r4_yaml_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r4_yaml_without_pyyaml_is_an_import_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "log.yaml"
     path.write_text("version: 1")
     monkeypatch.setitem(sys.modules, "yaml", None)
@@ -119,15 +121,15 @@ def test_r4_yaml_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         configure_logging(str(path))
 
 
-def test_r4_names() -> None:
+def test_r4_logger_names() -> None:
     assert (logger.name, trace_logger.name) == ("kserve", "kserve.trace")
     assert (kserve_logging.KSERVE_LOGGER_NAME, kserve_logging.KSERVE_TRACE_LOGGER_NAME) == ("kserve", "kserve.trace")
 
 
-def test_r4_the_environment_sets_the_level() -> None:
+def test_r4_kserve_loglevel_sets_the_level() -> None:
     code = (
         "import os; os.environ['KSERVE_LOGLEVEL'] = 'debug';"
         "from penstock.compat.kserve import logging; logging.configure_logging(); logging.logger.debug('heard')"
     )
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stderr.endswith(" heard\n")
+    process = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert process.stderr.endswith(" heard\n")

@@ -35,71 +35,71 @@ CONTENTS = {
 }
 
 
-def request(made: Any) -> Any:
+def request(package: Any) -> Any:
     """Returns the same request as a message of either package."""
-    return made.ModelInferRequest(
+    return package.ModelInferRequest(
         model_name="é",
         id="1",
         parameters={
-            "b": made.InferParameter(bool_param=False),
-            "i": made.InferParameter(int64_param=-3),
-            "s": made.InferParameter(string_param="x"),
-            "n": made.InferParameter(),
+            "b": package.InferParameter(bool_param=False),
+            "i": package.InferParameter(int64_param=-3),
+            "s": package.InferParameter(string_param="x"),
+            "n": package.InferParameter(),
         },
         inputs=[
-            made.ModelInferRequest.InferInputTensor(
+            package.ModelInferRequest.InferInputTensor(
                 name=name, shape=[1, -1, 400], datatype="X", contents={name: values}
             )
             for name, values in CONTENTS.items()
         ],
-        outputs=[{"name": "y", "parameters": {"k": made.InferParameter(int64_param=2)}}],
+        outputs=[{"name": "y", "parameters": {"k": package.InferParameter(int64_param=2)}}],
         raw_input_contents=[b"abc", b""],
     )
 
 
-def test_r11_the_bytes_equal_protobufs() -> None:
-    real, light = request(service_pb2), request(ours)
-    assert service_pb2.ModelInferRequest.FromString(light.SerializeToString()) == real
-    assert ours.ModelInferRequest.FromString(real.SerializeToString()) == light
-    assert light.ByteSize() == real.ByteSize()
+def test_r11_serialized_bytes_equal_protobuf() -> None:
+    protobuf, light = request(service_pb2), request(ours)
+    assert service_pb2.ModelInferRequest.FromString(light.SerializeToString()) == protobuf
+    assert ours.ModelInferRequest.FromString(protobuf.SerializeToString()) == light
+    assert light.ByteSize() == protobuf.ByteSize()
 
 
-def test_r11_the_text_is_that_of_protocol_buffers() -> None:
+def test_r11_text_format_equals_protobuf() -> None:
     for field, values in CONTENTS.items():
         parts: list[Any] = [
-            made.ModelInferRequest.InferInputTensor(name='a"b', shape=[2], contents={field: values})
-            for made in (service_pb2, ours)
+            package.ModelInferRequest.InferInputTensor(name='a"b', shape=[2], contents={field: values})
+            for package in (service_pb2, ours)
         ]
         assert str(parts[0]) == str(parts[1])
 
 
-def test_r11_tools_make_json_of_them() -> None:
-    real, light = request(service_pb2), request(ours)
+def test_r11_json_format_converts_messages() -> None:
+    protobuf, light = request(service_pb2), request(ours)
     for more in ({}, {"preserving_proto_field_name": True}):
-        assert json_format.MessageToDict(light, **more) == json_format.MessageToDict(real, **more)
+        assert json_format.MessageToDict(light, **more) == json_format.MessageToDict(protobuf, **more)
 
 
-def test_r11_generated_messages_are_accepted_everywhere() -> None:
-    real = service_pb2.ModelInferRequest(
+def test_r11_protobuf_messages_are_accepted() -> None:
+    protobuf = service_pb2.ModelInferRequest(
         model_name="m",
         parameters={"p": service_pb2.InferParameter(int64_param=4)},
         inputs=[{"name": "x", "shape": [1], "datatype": "FP32", "contents": {"fp32_contents": [1]}}],
     )
-    asked = InferRequest.from_grpc(real)
-    assert asked.inputs[0].as_numpy().tolist() == [1]
-    assert to_http_parameters(asked.parameters or {}) == {"p": 4}
-    assert asked.to_grpc().parameters["p"].int64_param == 4
-    assert asked.to_rest()[0]["parameters"] == {"p": 4}
-    kept = service_pb2.InferParameter(bool_param=True)
-    assert to_grpc_parameters({"a": kept})["a"] is kept
-    told = service_pb2.ModelInferResponse(
+    infer_request = InferRequest.from_grpc(protobuf)
+    assert infer_request.inputs[0].as_numpy().tolist() == [1]
+    assert to_http_parameters(infer_request.parameters or {}) == {"p": 4}
+    assert infer_request.to_grpc().parameters["p"].int64_param == 4
+    assert infer_request.to_rest()[0]["parameters"] == {"p": 4}
+    parameter = service_pb2.InferParameter(bool_param=True)
+    assert to_grpc_parameters({"a": parameter})["a"] is parameter
+    response = service_pb2.ModelInferResponse(
         outputs=[{"name": "y", "shape": [1], "datatype": "UINT8"}], raw_output_contents=[b"\7"]
     )
-    assert InferResponse.from_grpc(told).outputs[0].as_numpy().tolist() == [7]
-    assert ours.ModelInferRequest(inputs=real.inputs).inputs[0].name == "x"
+    assert InferResponse.from_grpc(response).outputs[0].as_numpy().tolist() == [7]
+    assert ours.ModelInferRequest(inputs=protobuf.inputs).inputs[0].name == "x"
 
 
-def test_fields_that_are_not_set_have_a_default() -> None:
+def test_unset_fields_have_defaults() -> None:
     message = ours.ModelInferRequest()
     assert (message.model_name, message.inputs, message.parameters, message.raw_input_contents) == ("", [], {}, [])
     tensor = message.inputs.add(name="x")
@@ -112,7 +112,7 @@ def test_fields_that_are_not_set_have_a_default() -> None:
     assert ours.InferTensorContents() == message.inputs.add().contents
 
 
-def test_one_of_a_choice_is_set() -> None:
+def test_oneof_fields_are_exclusive() -> None:
     parameter = ours.InferParameter()
     assert parameter.WhichOneof("parameter_choice") is None
     assert not parameter.HasField("parameter_choice")
@@ -134,7 +134,7 @@ def test_maps_create_missing_messages() -> None:
         message.parameters["a"] = ours.InferParameter()
 
 
-def test_invalid_values_of_messages() -> None:
+def test_invalid_message_values_are_rejected() -> None:
     message = ours.ModelInferRequest()
     with pytest.raises(ValueError, match=r'^Protocol message InferParameter has no "x" field.$'):
         ours.InferParameter(x=1)
@@ -161,7 +161,7 @@ def test_invalid_values_of_messages() -> None:
         hash(message)
 
 
-def test_messages_are_copied_merged_and_cleared() -> None:
+def test_messages_copy_merge_and_clear() -> None:
     message = request(ours)
     for other in (copy.deepcopy(message), copy.copy(message), pickle.loads(pickle.dumps(message))):
         assert other == message
@@ -170,29 +170,29 @@ def test_messages_are_copied_merged_and_cleared() -> None:
         for other in (copy.deepcopy(part), pickle.loads(pickle.dumps(part))):
             assert other == part
             assert type(other) is type(part)
-    asked = InferRequest.from_grpc(InferRequest("m", [], parameters={"p": 1}).to_grpc())
-    assert copy.deepcopy(asked) == pickle.loads(pickle.dumps(asked)) == asked
-    taken = ours.ModelInferRequest(model_version="3")
-    taken.CopyFrom(message)
-    assert taken == message
-    taken.MergeFrom(ours.ModelInferRequest(model_version="3", inputs=[{"name": "more"}]))
-    assert (taken.model_version, taken.inputs[-1].name) == ("3", "more")
-    assert len(taken.inputs) == len(message.inputs) + 1
-    taken.Clear()
-    assert taken == ours.ModelInferRequest() != message
+    infer_request = InferRequest.from_grpc(InferRequest("m", [], parameters={"p": 1}).to_grpc())
+    assert copy.deepcopy(infer_request) == pickle.loads(pickle.dumps(infer_request)) == infer_request
+    target = ours.ModelInferRequest(model_version="3")
+    target.CopyFrom(message)
+    assert target == message
+    target.MergeFrom(ours.ModelInferRequest(model_version="3", inputs=[{"name": "more"}]))
+    assert (target.model_version, target.inputs[-1].name) == ("3", "more")
+    assert len(target.inputs) == len(message.inputs) + 1
+    target.Clear()
+    assert target == ours.ModelInferRequest() != message
     numbers = ours.InferTensorContents(fp32_contents=np.array([1, 2], np.float32))
     numbers.fp32_contents.extend([3])
     numbers.fp32_contents[0] = 1.1
     assert numbers.fp32_contents == [np.float32(1.1), 2, 3]
 
 
-def test_unknown_fields_are_passed_over() -> None:
-    real = service_pb2.ModelInferRequest(parameters={"d": service_pb2.InferParameter(double_param=1.5)})
-    assert ours.ModelInferRequest.FromString(real.SerializeToString()).parameters["d"] == ours.InferParameter()
+def test_unknown_fields_are_ignored() -> None:
+    protobuf = service_pb2.ModelInferRequest(parameters={"d": service_pb2.InferParameter(double_param=1.5)})
+    assert ours.ModelInferRequest.FromString(protobuf.SerializeToString()).parameters["d"] == ours.InferParameter()
 
 
 @given(st.binary(max_size=60))
-def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
+def test_any_bytes_are_parsed_or_rejected(data: bytes) -> None:
     try:
         message = ours.ModelInferRequest.FromString(data)
     except DecodeError:
@@ -205,17 +205,17 @@ def test_any_bytes_are_a_message_or_refused(data: bytes) -> None:
 def test_protobuf_and_messages_accept_the_same_bytes(data: bytes) -> None:
     decode_error = pytest.importorskip("google.protobuf.message").DecodeError
     try:
-        real = service_pb2.InferTensorContents.FromString(data)
+        protobuf = service_pb2.InferTensorContents.FromString(data)
     except decode_error:
         with pytest.raises(ValueError, match=r"^Error parsing message"):
             ours.InferTensorContents.FromString(data)
         return
     light = ours.InferTensorContents.FromString(data)
     for field, _ in CONTENTS.items():
-        assert np.array_equal(list(getattr(light, field)), list(getattr(real, field)), equal_nan="fp" in field)
+        assert np.array_equal(list(getattr(light, field)), list(getattr(protobuf, field)), equal_nan="fp" in field)
 
 
-def test_r11_a_stub_calls_a_servicer() -> None:
+def test_r11_stub_calls_servicer() -> None:
     grpc = pytest.importorskip("grpc")
 
     class Servicer(service.GRPCInferenceServiceServicer):
@@ -229,15 +229,15 @@ def test_r11_a_stub_calls_a_servicer() -> None:
         server.start()
         with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
             stub = service.GRPCInferenceServiceStub(channel)
-            asked = ours.ModelInferRequest(model_name="m", inputs=[{"name": "x"}])
-            assert stub.ModelInfer(asked, timeout=30).outputs[0].name == "x"
+            message = ours.ModelInferRequest(model_name="m", inputs=[{"name": "x"}])
+            assert stub.ModelInfer(message, timeout=30).outputs[0].name == "x"
             with pytest.raises(grpc.RpcError) as caught:
                 stub.ServerLive(ours.ServerLiveRequest(), timeout=30)
             assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
         server.stop(None).wait()
 
 
-def test_no_protobuf_file_is_registered_and_no_package_is_loaded() -> None:
+def test_messages_do_not_import_protobuf_or_grpc() -> None:
     code = (
         "import sys; from penstock.compat.kserve.protocol.grpc import grpc_predict_v2_pb2, grpc_predict_v2_pb2_grpc;"
         "assert not [name for name in sys.modules if name.startswith(('google', 'grpc'))]"

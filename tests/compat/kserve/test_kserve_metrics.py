@@ -12,15 +12,15 @@ from penstock.compat.kserve import metrics
 
 class MetricRecorder:
     def __init__(self) -> None:
-        self.kept: list[tuple[str, float, dict[str, Any]]] = []
+        self.observations: list[tuple[str, float, dict[str, Any]]] = []
 
     def observe(self, name: str, /, value: float, **labels: str | float) -> None:
-        self.kept.append((name, value, labels))
+        self.observations.append((name, value, labels))
 
 
-def test_r12_the_names_are_kserves() -> None:
-    keeper = MetricRecorder()
-    with metrics.recording(keeper):
+def test_r12_histograms_have_kserve_names() -> None:
+    recorder = MetricRecorder()
+    with metrics.recording(recorder):
         for histogram in (
             metrics.PRE_HIST_TIME,
             metrics.PREDICT_HIST_TIME,
@@ -29,12 +29,12 @@ def test_r12_the_names_are_kserves() -> None:
         ):
             histogram.labels(**metrics.get_labels("m")).observe(0.5)
     names = [f"request_{stage}_seconds" for stage in ("preprocess", "predict", "explain", "postprocess")]
-    assert keeper.kept == [(name, 0.5, {"model_name": "m"}) for name in names]
+    assert recorder.observations == [(name, 0.5, {"model_name": "m"}) for name in names]
 
 
-def test_r12_a_block_is_timed_and_so_is_one_that_raises() -> None:
-    keeper = MetricRecorder()
-    with metrics.recording(keeper):
+def test_r12_blocks_are_timed_even_if_they_raise() -> None:
+    recorder = MetricRecorder()
+    with metrics.recording(recorder):
         with metrics.PREDICT_HIST_TIME.labels("m").time():
             pass
         with pytest.raises(KeyError), metrics.PREDICT_HIST_TIME.labels(model_name="m").time():
@@ -45,33 +45,35 @@ def test_r12_a_block_is_timed_and_so_is_one_that_raises() -> None:
             return x + 1
 
         assert timed(1) == 2
-    assert [(name, labels) for name, _, labels in keeper.kept] == [("request_predict_seconds", {"model_name": "m"})] * 3
-    assert all(value >= 0 for _, value, _ in keeper.kept)
+    assert [(name, labels) for name, _, labels in recorder.observations] == [
+        ("request_predict_seconds", {"model_name": "m"})
+    ] * 3
+    assert all(value >= 0 for _, value, _ in recorder.observations)
 
 
-def test_r12_each_task_has_its_recorder() -> None:
-    keepers = [MetricRecorder(), MetricRecorder()]
+def test_r12_each_task_has_its_own_recorder() -> None:
+    recorders = [MetricRecorder(), MetricRecorder()]
 
-    async def answer(keeper: MetricRecorder, turn: asyncio.Barrier | Any) -> None:
-        with metrics.recording(keeper):
-            await turn()
+    async def handle(recorder: MetricRecorder, rendezvous: asyncio.Barrier | Any) -> None:
+        with metrics.recording(recorder):
+            await rendezvous()
             metrics.PREDICT_HIST_TIME.labels("m").observe(1)
 
-    async def both() -> None:
+    async def handle_both() -> None:
         started = asyncio.Event()
-        left = len(keepers)
+        remaining = len(recorders)
 
-        async def turn() -> None:
-            nonlocal left
-            left -= 1
-            if not left:
+        async def rendezvous() -> None:
+            nonlocal remaining
+            remaining -= 1
+            if not remaining:
                 started.set()
             await started.wait()
 
-        await asyncio.gather(*(answer(keeper, turn) for keeper in keepers))
+        await asyncio.gather(*(handle(recorder, rendezvous) for recorder in recorders))
 
-    asyncio.run(both())
-    assert [len(keeper.kept) for keeper in keepers] == [1, 1]
+    asyncio.run(handle_both())
+    assert [len(recorder.observations) for recorder in recorders] == [1, 1]
 
 
 def test_r12_values_outside_a_request_are_dropped() -> None:
@@ -81,10 +83,10 @@ def test_r12_values_outside_a_request_are_dropped() -> None:
 
 
 @pytest.mark.parametrize(("values", "named"), [((), {}), (("a", "b"), {}), ((), {"model": "m"}), (("a",), {"x": 1})])
-def test_r12_other_labels_are_refused(values: Any, named: Any) -> None:
+def test_r12_unknown_labels_are_rejected(values: Any, named: Any) -> None:
     with pytest.raises(ValueError, match=r"^the labels of request_predict_seconds are model_name$"):
         metrics.PREDICT_HIST_TIME.labels(*values, **named)
 
 
-def test_token_counts() -> None:
+def test_llm_stats_token_counts_default_to_zero() -> None:
     assert metrics.LLMStats() == metrics.LLMStats(num_prompt_tokens=0, num_generation_tokens=0)

@@ -28,18 +28,18 @@ from penstock.compat.kserve.protocol.infer_type import InferRequest
 
 
 @pytest.fixture(autouse=True)
-def _plain() -> Iterator[None]:
+def _restored_state() -> Iterator[None]:
     before = dialect.current(), context.get_predictor_config()
     yield
     dialect.use(before[0])
     context.set_predictor_config(before[1])
 
 
-def answered(model: Model, *arguments: Any, **named: Any) -> Any:
+def call(model: Model, *arguments: Any, **named: Any) -> Any:
     return asyncio.run(model(*arguments, **named))
 
 
-class Told(Model):
+class Recording(Model):
     """Records the arguments of its stages."""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
@@ -63,26 +63,26 @@ class Told(Model):
         return {**result, "post": True}
 
 
-def test_s08_a_base_model_has_a_name_and_is_not_ready() -> None:
+def test_s08_base_model_has_a_name_and_is_not_ready() -> None:
     model = BaseKServeModel("m")
     assert (model.name, model.ready, model.engine) == ("m", False, False)
 
 
-def test_s09_healthy_is_plain_and_awaitable() -> None:
+def test_s09_healthy_is_boolean_and_awaitable() -> None:
     model = BaseKServeModel("m")
 
-    async def asked() -> bool:
+    async def check() -> bool:
         return await model.healthy()
 
     assert not model.healthy()
-    assert asyncio.run(asked()) is False
+    assert asyncio.run(check()) is False
     model.ready = True
     assert model.healthy()
-    assert asyncio.run(asked()) is True
+    assert asyncio.run(check()) is True
     assert str(model.healthy()) == "True"
 
 
-def test_s10_stop_makes_it_not_ready() -> None:
+def test_s10_stop_makes_the_model_not_ready() -> None:
     model = BaseKServeModel("m")
     model.start()
     assert model.ready
@@ -90,7 +90,7 @@ def test_s10_stop_makes_it_not_ready() -> None:
     assert not model.ready
 
 
-def test_d20_an_engine_starts_and_stops() -> None:
+def test_d20_engine_start_and_stop_set_readiness() -> None:
     model = BaseKServeModel("m")
     asyncio.run(model.start_engine())
     assert model.ready
@@ -99,10 +99,10 @@ def test_d20_an_engine_starts_and_stops() -> None:
 
 
 def test_readiness_listeners_are_called() -> None:
-    heard: list[tuple[str, bool]] = []
+    notified: list[tuple[str, bool]] = []
 
     def listen(model: BaseKServeModel, ready: bool) -> None:
-        heard.append((model.name, ready))
+        notified.append((model.name, ready))
 
     model = BaseKServeModel("m")
     readiness_listeners.append(listen)
@@ -112,48 +112,48 @@ def test_readiness_listeners_are_called() -> None:
     finally:
         readiness_listeners.remove(listen)
     model.load()
-    assert heard == [("m", True), ("m", False)]
+    assert notified == [("m", True), ("m", False)]
 
 
-def test_d20_an_inference_model_has_to_be_callable() -> None:
+def test_d20_inference_models_must_be_callable() -> None:
     assert InferenceModel.__abstractmethods__ == {"__call__"}
     assert Model("m").get_input_types() == Model("m").get_output_types() == []
 
 
-def test_s11_the_stages_run_in_order_and_plain_and_async_ones_mix() -> None:
-    model, headers = Told("m"), {"x": "1"}
-    response, response_headers = answered(model, {"instances": [1]}, headers)
+def test_s11_sync_and_async_stages_run_in_order() -> None:
+    model, headers = Recording("m"), {"x": "1"}
+    response, response_headers = call(model, {"instances": [1]}, headers)
     assert response == {"predictions": [1, "pre"], "post": True}
     assert response_headers == {}
     assert [name for name, *_ in model.calls] == ["preprocess", "predict", "postprocess"]
-    assert all(given is headers for *_, given in model.calls)
+    assert all(passed is headers for *_, passed in model.calls)
 
 
 def test_s11_explain_replaces_predict() -> None:
-    model = Told("m")
-    response, _ = answered(model, {"instances": [1]}, None, InferenceVerb.EXPLAIN)
+    model = Recording("m")
+    response, _ = call(model, {"instances": [1]}, None, InferenceVerb.EXPLAIN)
     assert response["explanations"] == [1, "pre"]
     assert [name for name, *_ in model.calls] == ["preprocess", "explain", "postprocess"]
 
 
-def test_s11_a_plain_stage_may_return_an_awaitable() -> None:
+def test_s11_sync_stages_may_return_an_awaitable() -> None:
     class Partial(Model):
         def __init__(self) -> None:
             super().__init__("m")
-            setattr(self, "predict", functools.partial(self.compute, 2))  # noqa: B010 - a script does it so
+            setattr(self, "predict", functools.partial(self.compute, 2))  # noqa: B010 - scripts do this
 
         async def compute(self, factor: int, payload: Any, headers: Any = None) -> Any:
             return [factor * one for one in payload["instances"]]
 
-    assert answered(Partial(), {"instances": [1, 2]})[0] == [2, 4]
+    assert call(Partial(), {"instances": [1, 2]})[0] == [2, 4]
 
 
-def test_s11_the_latency_line_has_the_id_and_all_stages() -> None:
-    model = Told("m")
+def test_s11_latency_line_has_request_id_and_all_stages() -> None:
+    model = Recording("m")
     model.enable_latency_logging = True
     with logged("kserve.trace") as lines:
-        answered(model, {"instances": []}, {"x-request-id": "r1"})
-        answered(model, {"instances": []}, None, InferenceVerb.EXPLAIN)
+        call(model, {"instances": []}, {"x-request-id": "r1"})
+        call(model, {"instances": []}, None, InferenceVerb.EXPLAIN)
     first, second = (dict(part.split(": ") for part in line.split(", ")) for line in lines)
     assert list(first) == ["requestId", "preprocess_ms", "explain_ms", "predict_ms", "postprocess_ms"]
     assert (first["requestId"], first["explain_ms"]) == ("r1", "0")
@@ -162,22 +162,22 @@ def test_s11_the_latency_line_has_the_id_and_all_stages() -> None:
     assert float(second["explain_ms"]) > 0
 
 
-def test_d2_the_verb_may_come_before_the_headers() -> None:
-    model = Told("m")
-    answered(model, {"instances": []}, InferenceVerb.EXPLAIN, {"x": "1"})
-    answered(model, {"instances": []}, InferenceVerb.EXPLAIN)
-    answered(model, {"instances": []}, verb=InferenceVerb.EXPLAIN, headers={"x": "2"})
-    told = [(name, headers) for name, _, headers in model.calls if name in ("predict", "explain")]
-    assert told == [("explain", {"x": "1"}), ("explain", None), ("explain", {"x": "2"})]
+def test_d2_verb_may_precede_headers() -> None:
+    model = Recording("m")
+    call(model, {"instances": []}, InferenceVerb.EXPLAIN, {"x": "1"})
+    call(model, {"instances": []}, InferenceVerb.EXPLAIN)
+    call(model, {"instances": []}, verb=InferenceVerb.EXPLAIN, headers={"x": "2"})
+    calls = [(name, headers) for name, _, headers in model.calls if name in ("predict", "explain")]
+    assert calls == [("explain", {"x": "1"}), ("explain", None), ("explain", {"x": "2"})]
 
 
-def test_d3_the_dialect_of_0_13_gives_the_response_alone() -> None:
+def test_d3_dialect_0_13_returns_only_the_response() -> None:
     dialect.use("0.13")
-    assert answered(Told("m"), {"instances": [1]}) == {"predictions": [1, "pre"], "post": True}
+    assert call(Recording("m"), {"instances": [1]}) == {"predictions": [1, "pre"], "post": True}
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_d4_a_third_argument_is_passed_if_the_flag_is_set(named: bool) -> None:
+def test_d4_return_response_headers_passes_a_third_argument(named: bool) -> None:
     class Headed(Model):
         def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
             response_headers["a"] = "1"
@@ -189,10 +189,10 @@ def test_d4_a_third_argument_is_passed_if_the_flag_is_set(named: bool) -> None:
 
     model = Headed("m", return_response_headers=True) if named else Headed("m", True)
     assert model.required_response_headers is True
-    assert answered(model, {}) == ({}, {"a": "1", "b": "1"})
+    assert call(model, {}) == ({}, {"a": "1", "b": "1"})
 
 
-def test_d13_generate_gives_the_iterator_of_predict() -> None:
+def test_d13_generate_returns_the_iterator_of_predict() -> None:
     class Words(Model):
         async def predict(self, payload: Any, headers: Any = None) -> Any:
             async def words() -> Any:
@@ -209,12 +209,12 @@ def test_d13_generate_gives_the_iterator_of_predict() -> None:
     assert [verb.value for verb in InferenceVerb] == [1, 2, 3]
 
 
-def test_a_verb_that_is_none_is_not_implemented() -> None:
+def test_unknown_verbs_are_not_implemented() -> None:
     with pytest.raises(NotImplementedError):
-        answered(Told("m"), {"instances": []}, None, "predict")
+        call(Recording("m"), {"instances": []}, None, "predict")
 
 
-def test_s12_the_predictor_is_the_second_argument_or_named() -> None:
+def test_s12_predictor_config_is_positional_or_keyword() -> None:
     config = PredictorConfig("host:1", "v2", True, 5)
     for model in (Model("m", config), Model("m", predictor_config=config)):
         assert (model.protocol, model.predictor_host, model.timeout, model.use_ssl) == ("v2", "host:1", 5, True)
@@ -233,7 +233,7 @@ def test_s12_predictor_attributes_have_defaults_and_are_assignable() -> None:
     assert model.predictor_config.predictor_base_url == "https://h"
 
 
-def test_d1_the_servers_configuration_holds_where_the_model_has_none() -> None:
+def test_d1_server_predictor_config_is_the_default_for_models() -> None:
     context.set_predictor_config(PredictorConfig("server", "v2", predictor_request_retries=2))
     model = Model("m")
     assert (model.predictor_host, model.protocol) == ("server", "v2")
@@ -255,12 +255,12 @@ def test_s14_load_sets_and_returns_ready() -> None:
 
 
 @pytest.mark.parametrize("stage", ["preprocess", "postprocess"])
-def test_s15_s17_the_stages_are_the_identity(stage: str) -> None:
+def test_s15_s17_default_stages_are_the_identity(stage: str) -> None:
     value = object()
     assert asyncio.run(getattr(Model("m"), stage)(value, {})) is value
 
 
-def test_s15_s17_an_override_may_call_the_base() -> None:
+def test_s15_s17_overrides_may_call_the_base() -> None:
     class Calls(Model):
         async def preprocess(self, payload: Any, headers: Any = None) -> Any:
             return await super().preprocess({"instances": payload}, headers)
@@ -271,10 +271,10 @@ def test_s15_s17_an_override_may_call_the_base() -> None:
         async def postprocess(self, result: Any, headers: Any = None, response_headers: Any = None) -> Any:
             return await super().postprocess([*result, 2], headers)
 
-    assert answered(Calls("m"), [1])[0] == [1, 2]
+    assert call(Calls("m"), [1])[0] == [1, 2]
 
 
-def test_s18_a_predictors_configuration_has_attributes_and_their_other_names() -> None:
+def test_s18_predictor_config_has_attributes_and_aliases() -> None:
     config = PredictorConfig("h")
     assert vars(config) == {
         "predictor_host": "h",
@@ -291,27 +291,27 @@ def test_s18_a_predictors_configuration_has_attributes_and_their_other_names() -
 
 
 @pytest.mark.parametrize(("protocol", "name", "other"), [("v1", "instances", "inputs"), ("v2", "inputs", "instances")])
-def test_validate_wants_a_list_in_the_predictors_protocol(protocol: str, name: str, other: str) -> None:
+def test_validate_requires_a_list_for_the_predictor_protocol(protocol: str, name: str, other: str) -> None:
     model = Model("m", PredictorConfig("h", protocol))
     for payload in ({name: []}, {other: 1}, {}, [name], b"instances", InferRequest("m", [])):
         assert model.validate(payload) is payload
     with pytest.raises(InvalidInput, match=f'Expected "{name}" to be a list'):
         model.validate({name: 1})
     with pytest.raises(InvalidInput, match=f'Expected "{name}" to be a list'):
-        answered(model, {name: "text"})
+        call(model, {name: "text"})
 
 
 def test_validate_may_be_overridden() -> None:
-    class Strict(Told):
+    class Strict(Recording):
         def validate(self, payload: Any) -> Any:
             return {"instances": [*super().validate(payload)["instances"], "validated"]}
 
     model = Strict("m")
-    answered(model, {"instances": []})
+    call(model, {"instances": []})
     assert model.calls[1][1] == {"instances": ["pre", "validated"]}
 
 
-def test_small_helpers_of_the_module() -> None:
+def test_latency_and_protocol_helpers() -> None:
     assert get_latency_ms(1.0, 1.5) == 500.0
     assert [is_v2(protocol) for protocol in (PredictorProtocol.REST_V1, PredictorProtocol.GRPC_V2, "v2", "v1")] == [
         *(False, True),

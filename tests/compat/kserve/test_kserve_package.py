@@ -13,7 +13,7 @@ from penstock.compat import kserve
 from penstock.compat.kserve import dialect
 
 
-def test_loading_the_package_loads_nothing_else() -> None:
+def test_package_import_loads_no_submodules() -> None:
     code = (
         "import sys; import penstock.compat.kserve as kserve;"
         "wanted = ('numpy.', 'logging.config', 'asyncio', 'penstock.compat.kserve.');"
@@ -34,7 +34,7 @@ def test_modules_are_attributes_without_being_imported() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_all_names_exist() -> None:
+def test_all_exported_names_exist() -> None:
     for name in kserve.__all__:
         assert getattr(kserve, name) is not None
     names: dict[str, object] = {}
@@ -67,7 +67,7 @@ def test_kubernetes_client_names_are_refused(name: str) -> None:
         exec(f"from penstock.compat.kserve import {name}")
 
 
-def test_unknown_names() -> None:
+def test_unknown_names_are_rejected() -> None:
     assert not hasattr(kserve, "Nothing")
     with pytest.raises(ImportError, match="cannot import name 'Nothing'"):
         exec("from penstock.compat.kserve import Nothing")
@@ -75,7 +75,7 @@ def test_unknown_names() -> None:
         _ = kserve.utils.nothing
 
 
-def test_the_package_has_its_modules_constants() -> None:
+def test_constants_package_exports_module_constants() -> None:
     module = importlib.import_module("penstock.compat.kserve.constants.constants")
     assert kserve.constants.PredictorProtocol is module.PredictorProtocol
     assert [one.value for one in module.PredictorProtocol] == ["v1", "v2", "grpc-v2"]
@@ -83,7 +83,7 @@ def test_the_package_has_its_modules_constants() -> None:
     assert module.INFERENCE_CONTENT_LENGTH_HEADER == "inference-header-content-length"
 
 
-def test_the_default_dialect_is_0_21(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_dialect_is_0_21(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(dialect.VARIABLE, raising=False)
     monkeypatch.setattr(dialect, "_chosen", None)
     assert (dialect.current(), dialect.is_old()) == ("0.21", False)
@@ -94,6 +94,6 @@ def test_the_default_dialect_is_0_21(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (dialect.current(), os.environ[dialect.VARIABLE]) == ("0.21", "0.21")
 
 
-def test_an_unknown_dialect_is_refused() -> None:
+def test_unknown_dialects_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"^dialect: got '0\.14', expected one of 0\.13, 0\.21$"):
         dialect.use("0.14")

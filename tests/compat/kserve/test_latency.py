@@ -37,14 +37,14 @@ def _logger() -> Iterator[None]:
     trace_logger.setLevel(before[1])
 
 
-def written(handler: logging.Handler, formatter: logging.Formatter | None = None) -> None:
+def write_lines(handler: logging.Handler, formatter: logging.Formatter | None = None) -> None:
     handler.setFormatter(formatter or logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
     # Without pytest's own handlers.
     trace_logger.handlers = [handler]
     latency_log.write_now([(time.time(), LINES)])
 
 
-class Counting(io.StringIO):
+class CountingStream(io.StringIO):
     writes = 0
 
     def write(self, text: str) -> int:
@@ -52,9 +52,9 @@ class Counting(io.StringIO):
         return super().write(text)
 
 
-def test_lines_are_written_at_once_as_the_handler_would_one_by_one() -> None:
-    stream = Counting()
-    written(logging.StreamHandler(stream))
+def test_lines_are_written_together_in_the_handler_format() -> None:
+    stream = CountingStream()
+    write_lines(logging.StreamHandler(stream))
     lines = stream.getvalue().splitlines()
     assert stream.writes == 1
     assert [line.partition(" kserve.trace ")[2] for line in lines] == LINES
@@ -64,48 +64,48 @@ def test_lines_are_written_at_once_as_the_handler_would_one_by_one() -> None:
     assert one.getvalue().split()[2:] == lines[1].split()[2:]
 
 
-class Other(logging.StreamHandler):  # type: ignore[type-arg]
+class RecordingHandler(logging.StreamHandler):  # type: ignore[type-arg]
     records: list[str]
 
     def emit(self, record: logging.LogRecord) -> None:
         self.records.append(record.getMessage())
 
 
-def test_a_handler_of_the_scripts_own_gets_records() -> None:
-    handler = Other(io.StringIO())
+def test_custom_handlers_get_records() -> None:
+    handler = RecordingHandler(io.StringIO())
     handler.records = []
-    written(handler)
+    write_lines(handler)
     assert handler.records == LINES
 
 
-def test_another_format_gets_each_line_in_that_format() -> None:
-    stream = Counting()
-    written(logging.StreamHandler(stream), logging.Formatter("%(levelname)s %(message)s"))
+def test_custom_formats_apply_to_each_line() -> None:
+    stream = CountingStream()
+    write_lines(logging.StreamHandler(stream), logging.Formatter("%(levelname)s %(message)s"))
     assert stream.getvalue().splitlines() == [f"INFO {line}" for line in LINES]
 
 
 @pytest.mark.parametrize("filtered", ["logger", "handler"])
-def test_filters_apply(filtered: str) -> None:
+def test_logger_and_handler_filters_apply(filtered: str) -> None:
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
 
     def second(record: logging.LogRecord) -> bool:
         return record.getMessage() == LINES[1]
 
-    where: Any = trace_logger if filtered == "logger" else handler
-    where.addFilter(second)
+    target: Any = trace_logger if filtered == "logger" else handler
+    target.addFilter(second)
     try:
-        written(handler)
+        write_lines(handler)
     finally:
-        where.removeFilter(second)
+        target.removeFilter(second)
     assert [line.partition(" kserve.trace ")[2] for line in stream.getvalue().splitlines()] == LINES[1:]
 
 
-def test_a_stream_that_fails_fails_no_request(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failing_log_streams_do_not_fail_requests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging, "raiseExceptions", False)
     stream = io.StringIO()
     stream.close()
-    written(logging.StreamHandler(stream))
+    write_lines(logging.StreamHandler(stream))
 
 
 def test_lines_below_the_level_are_not_created() -> None:
@@ -114,25 +114,25 @@ def test_lines_below_the_level_are_not_created() -> None:
     assert not latency_log.is_enabled()
 
 
-def test_stages_that_did_not_run_took_no_time() -> None:
+def test_skipped_stages_report_zero() -> None:
     times = StageTimes()
     times.predict = 0.0015
     line = latency_log.format_line(times, None)
     assert line == "requestId: N.A., preprocess_ms: 0, explain_ms: 0, predict_ms: 1.500000, postprocess_ms: 0"
 
 
-def test_several_lines_are_written_a_moment_later_in_their_order_with_their_times() -> None:
-    stream = Counting()
+def test_batched_lines_are_deferred_in_order_with_their_times() -> None:
+    stream = CountingStream()
     handler = logging.StreamHandler(stream)
     handler.setFormatter(logging.Formatter(KSERVE_TRACE_LOGGER_FORMAT, KSERVE_LOGGER_DATE_FORMAT))
     trace_logger.handlers = [handler]
-    began = time.time()
+    start = time.time()
     latency_log.write(["1", "2"])
     latency_log.write(["3"])
     lines = until(lambda: text if len(text := stream.getvalue().splitlines()) == 3 else [])
     assert [line.rpartition(" ")[2] for line in lines] == ["1", "2", "3"]
-    told = [datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S.%f").timestamp() for line in lines]
-    assert all(began - 0.001 <= time < began + 5 for time in told)
+    timestamps = [datetime.strptime(line[:23], "%Y-%m-%d %H:%M:%S.%f").timestamp() for line in lines]
+    assert all(start - 0.001 <= time < start + 5 for time in timestamps)
     # A single line is written at once.
     until(lambda: not latency_log._deferred.pending)
     latency_log.write(["4"])
@@ -148,23 +148,23 @@ def test_deferred_lines_are_written_at_exit() -> None:
         latency_log.write(["1", "2"])
         latency_log._deferred.add((0.0, ["3"]))
     """
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False, timeout=60
     )
-    assert [line.rpartition(" ")[2] for line in done.stderr.splitlines()] == ["1", "2", "3"], done.stderr
+    assert [line.rpartition(" ")[2] for line in process.stderr.splitlines()] == ["1", "2", "3"], process.stderr
 
 
-def test_a_raising_consumer_does_not_lose_later_items(capsys: pytest.CaptureFixture[str]) -> None:
-    taken: list[int] = []
+def test_raising_consumer_does_not_lose_later_items(capsys: pytest.CaptureFixture[str]) -> None:
+    received: list[int] = []
 
-    def take(things: list[int]) -> None:
-        if things == [1]:
+    def consume(items: list[int]) -> None:
+        if items == [1]:
             raise ValueError("no")
-        taken.extend(things)
+        received.extend(items)
 
-    later = Deferred(take)
-    later.add(1)
-    until(lambda: not later.pending)
-    later.add(2)
-    until(lambda: taken == [2])
+    deferred = Deferred(consume)
+    deferred.add(1)
+    until(lambda: not deferred.pending)
+    deferred.add(2)
+    until(lambda: received == [2])
     assert "ValueError: no" in capsys.readouterr().err

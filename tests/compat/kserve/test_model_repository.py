@@ -26,11 +26,11 @@ def run(awaitable: Any) -> Any:
     return asyncio.run(wait())
 
 
-class Shelf(ModelRepository):
+class LoadingRepository(ModelRepository):
     """Loads models of any name, except a few."""
 
     def __init__(self) -> None:
-        super().__init__("/nowhere")
+        super().__init__("/models")
         self.loaded: list[str] = []
 
     def load(self, name: str) -> bool:
@@ -43,13 +43,13 @@ class Shelf(ModelRepository):
         return True
 
 
-class AsyncShelf(Shelf):
+class AsyncLoadingRepository(LoadingRepository):
     async def load(self, name: str) -> bool:  # type: ignore[override]
         await asyncio.sleep(0)
-        return Shelf.load(self, name)
+        return LoadingRepository.load(self, name)
 
 
-def test_r5_a_repository_holds_models_by_name() -> None:
+def test_r5_repository_maps_names_to_models() -> None:
     repository = ModelRepository("/models")
     model = Double("a")
     assert (repository.models_dir, repository.get_models(), repository.get_model("a")) == ("/models", {}, None)
@@ -76,7 +76,7 @@ def test_r5_load_models_loads_each_folder(tmp_path: Path) -> None:
     assert sorted(seen) == ["a", "b"]
 
 
-def test_r5_unload_stops_a_model_once_it_has_no_name_left() -> None:
+def test_r5_unloading_the_last_name_stops_a_model() -> None:
     repository, model = ModelRepository(), Double("a")
     repository.update(model)
     repository.update(model, "alias")
@@ -88,7 +88,7 @@ def test_r5_unload_stops_a_model_once_it_has_no_name_left() -> None:
         repository.unload("a")
 
 
-def test_r5_unload_stops_an_engine_too() -> None:
+def test_r5_unload_stops_engines() -> None:
     ended: list[str] = []
 
     class Engine(Double):
@@ -108,7 +108,7 @@ def test_r5_unload_stops_an_engine_too() -> None:
     assert ended == ["stop", "engine"]
 
 
-def test_d10_readiness_is_plain_or_awaitable() -> None:
+def test_d10_repository_readiness_is_boolean_or_awaitable() -> None:
     class Sync(Model):
         def healthy(self) -> bool:
             return True
@@ -129,9 +129,9 @@ def test_d10_readiness_is_plain_or_awaitable() -> None:
     ]
 
 
-def test_the_extension_lists_loads_and_unloads() -> None:
-    shelf = Shelf()
-    extension = ModelRepositoryExtension(shelf)
+def test_repository_extension_lists_loads_and_unloads() -> None:
+    repository = LoadingRepository()
+    extension = ModelRepositoryExtension(repository)
     run(extension.load("a"))
     with pytest.raises(ModelNotReady, match=r"^Model with name lazy is not ready\.$"):
         run(extension.load("lazy"))
@@ -148,10 +148,10 @@ def test_the_extension_lists_loads_and_unloads() -> None:
     run(extension.unload("a"))
     with pytest.raises(ModelNotFound, match=r"^Model with name a does not exist\.$"):
         run(extension.unload("a"))
-    run(ModelRepositoryExtension(AsyncShelf()).load("b"))
+    run(ModelRepositoryExtension(AsyncLoadingRepository()).load("b"))
 
 
-def test_the_data_plane_describes_a_repository() -> None:
+def test_data_plane_reads_the_repository() -> None:
     repository = ModelRepository()
     model = Double("m", ready=False)
     repository.update(model)
@@ -167,34 +167,34 @@ def test_the_data_plane_describes_a_repository() -> None:
     assert run(plane.model_ready("m")) is True
     response, _ = run(plane.infer("m", {"instances": [1]}))
     assert response == {"predictions": [2]}
-    for ask in (plane.model_ready, plane.get_model, plane.model_metadata):
+    for method in (plane.model_ready, plane.get_model, plane.model_metadata):
         with pytest.raises(ModelNotFound):
-            run(ask("none"))
+            run(method("none"))
 
 
 def repository_stub(server: Live, channel: grpc.Channel) -> Any:
     return service_pb2_grpc.GRPCInferenceServiceStub(channel)
 
 
-@pytest.mark.parametrize("kind", [Shelf, AsyncShelf])
-def test_r5_clients_load_and_unload_over_rest(kind: type[Shelf]) -> None:
-    shelf = kind()
-    with live(registered_models=shelf) as server:
+@pytest.mark.parametrize("kind", [LoadingRepository, AsyncLoadingRepository])
+def test_r5_clients_load_and_unload_over_rest(kind: type[LoadingRepository]) -> None:
+    repository = kind()
+    with live(registered_models=repository) as server:
         assert server.get("/v1/models") == (200, {"models": []})
         assert server.predict("a") == (404, {"error": "Model with name a does not exist."})
         assert server.load("a") == (200, {"name": "a", "load": True})
         assert server.predict("a", 4) == (200, {"predictions": [8]})
         assert server.get("/v2/models") == (200, {"models": ["a"]})
-        first = shelf.models["a"]
+        first = repository.models["a"]
         # A second load replaces the model.
         assert server.load("a")[0] == 200
-        assert shelf.models["a"] is not first
+        assert repository.models["a"] is not first
         assert server.predict("a", 4)[0] == 200
         assert server.unload("a") == (200, {"name": "a", "unload": True})
         assert server.predict("a") == (404, {"error": "Model with name a does not exist."})
         assert server.unload("a") == (404, {"error": "Model with name a does not exist."})
-        status, said = server.load("broken")
-        assert (status, said["error"]) == (
+        status, body = server.load("broken")
+        assert (status, body["error"]) == (
             503,
             "Model with name broken is not ready. Error type: <class 'OSError'> error msg: no weights",
         )
@@ -202,7 +202,7 @@ def test_r5_clients_load_and_unload_over_rest(kind: type[Shelf]) -> None:
         assert server.load("lazy") == (503, {"error": "Model with name lazy is not ready."})
 
 
-def test_r5_a_plain_repository_loads_nothing() -> None:
+def test_r5_default_repository_cannot_load() -> None:
     with live(Double()) as server:
         assert server.load("other") == (503, {"error": "Model with name other is not ready."})
         # A served model is ready.
@@ -210,16 +210,16 @@ def test_r5_a_plain_repository_loads_nothing() -> None:
 
 
 def test_r5_clients_load_and_unload_over_grpc() -> None:
-    shelf = Shelf()
+    repository = LoadingRepository()
     load, unload = service_pb2.RepositoryModelLoadRequest, service_pb2.RepositoryModelUnloadRequest
-    with live(registered_models=shelf) as server, grpc.insecure_channel(server.target) as channel:
+    with live(registered_models=repository) as server, grpc.insecure_channel(server.target) as channel:
         stub = repository_stub(server, channel)
         stub.RepositoryModelLoad(load(model_name="a"))
         assert server.predict("a", 4) == (200, {"predictions": [8]})
         assert stub.ModelReady(service_pb2.ModelReadyRequest(name="a")).ready
         stub.RepositoryModelUnload(unload(model_name="a"))
         assert server.predict("a")[0] == 404
-        for call, request, code, said in (
+        for call, request, code, details in (
             (stub.RepositoryModelUnload, unload(model_name="a"), "NOT_FOUND", "Model with name a does not exist."),
             (
                 stub.RepositoryModelLoad,
@@ -230,10 +230,10 @@ def test_r5_clients_load_and_unload_over_grpc() -> None:
         ):
             with pytest.raises(grpc.RpcError) as refused:
                 call(request)
-            assert (refused.value.code().name, refused.value.details()) == (code, said)
+            assert (refused.value.code().name, refused.value.details()) == (code, details)
 
 
-def test_r5_models_that_come_by_other_ways_are_served() -> None:
+def test_r5_models_added_to_the_repository_directly_are_served() -> None:
     repository = ModelRepository()
     with live(registered_models=repository) as server:
         repository.update(Double("a"))
@@ -249,13 +249,13 @@ def test_r5_models_that_come_by_other_ways_are_served() -> None:
         assert server.get("/v1/models") == (200, {"models": []})
 
 
-def test_r5_a_long_load_delays_no_request() -> None:
-    started, go_on = threading.Event(), threading.Event()
+def test_r5_slow_load_does_not_delay_requests() -> None:
+    started, proceed = threading.Event(), threading.Event()
 
-    class Slow(Shelf):
+    class Slow(LoadingRepository):
         def load(self, name: str) -> bool:
             started.set()
-            assert go_on.wait(20)
+            assert proceed.wait(20)
             return super().load(name)
 
     with live(Double(), registered_models=Slow()) as server:
@@ -263,30 +263,30 @@ def test_r5_a_long_load_delays_no_request() -> None:
         assert started.wait(20)
         assert server.predict()[0] == 200
         assert server.get("/v1/models/m") == (200, {"name": "m", "ready": True})
-        go_on.set()
+        proceed.set()
         assert loaded.result() == (200, {"name": "slow", "load": True})
 
 
-def test_r5_a_repository_of_its_own_kind_is_followed_after_each_load() -> None:
-    """One that keeps its models elsewhere tells nobody of them."""
+def test_r5_repositories_with_own_storage_are_synced_after_each_load() -> None:
+    """Such a repository does not report changes of its models."""
 
-    class Own(ModelRepository):
+    class OwnStorage(ModelRepository):
         def __init__(self) -> None:
-            self.kept: dict[str, Any] = {}
+            self.loaded: dict[str, Any] = {}
 
         def get_models(self) -> Any:
-            return self.kept
+            return self.loaded
 
         def get_model(self, name: str) -> Any:
-            return self.kept.get(name)
+            return self.loaded.get(name)
 
         def load(self, name: str) -> None:
-            self.kept[name] = Double(name)
+            self.loaded[name] = Double(name)
 
         def unload(self, name: str) -> None:
-            del self.kept[name]
+            del self.loaded[name]
 
-    with live(registered_models=Own()) as server:
+    with live(registered_models=OwnStorage()) as server:
         assert server.load("a")[0] == 200
         assert server.predict("a")[0] == 200
         assert server.unload("a")[0] == 200
@@ -294,14 +294,14 @@ def test_r5_a_repository_of_its_own_kind_is_followed_after_each_load() -> None:
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_r5_a_model_is_stopped_after_its_last_request(kind: str) -> None:
-    entered, go_on, order = threading.Event(), threading.Event(), []
+def test_r5_models_are_stopped_after_their_last_request(kind: str) -> None:
+    entered, proceed, order = threading.Event(), threading.Event(), []
 
     class Plain(Double):
         def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
             entered.set()
-            assert go_on.wait(20)
-            order.append("answered")
+            assert proceed.wait(20)
+            order.append("predicted")
             return {"predictions": []}
 
         def stop(self) -> None:
@@ -312,41 +312,41 @@ def test_r5_a_model_is_stopped_after_its_last_request(kind: str) -> None:
             return await asyncio.to_thread(super().predict, payload)
 
     with live((Plain if kind == "plain" else Async)(), Double("other")) as server:
-        [answer] = at_once([server.predict])
+        [response] = at_once([server.predict])
         assert entered.wait(20)
         [unloaded] = at_once([lambda: server.unload("m")])
         until(lambda: server.get("/v1/models/m")[0] == 404)
         # New requests do not find the model; running ones complete.
         assert server.predict("other")[0] == 200
         assert order == []
-        go_on.set()
-        assert answer.result() == (200, {"predictions": []})
+        proceed.set()
+        assert response.result() == (200, {"predictions": []})
         assert unloaded.result()[0] == 200
-        assert order == ["answered", "stopped"]
+        assert order == ["predicted", "stopped"]
 
 
-def test_r5_a_model_is_served_or_unknown_during_loads() -> None:
-    shelf = Shelf()
-    with live(registered_models=shelf) as server:
-        over = threading.Event()
-        found: set[tuple[int, str]] = set()
+def test_r5_models_are_served_or_unknown_during_reloads() -> None:
+    repository = LoadingRepository()
+    with live(registered_models=repository) as server:
+        done = threading.Event()
+        responses: set[tuple[int, str]] = set()
 
-        def ask() -> None:
-            while not over.is_set():
-                status, said = server.predict("a", 1)
-                found.add((status, str(said)))
+        def predict_until_done() -> None:
+            while not done.is_set():
+                status, body = server.predict("a", 1)
+                responses.add((status, str(body)))
 
-        clients = at_once([ask] * 4)
+        clients = at_once([predict_until_done] * 4)
         for _ in range(15):
             assert server.load("a")[0] == 200
             assert server.predict("a", 1)[0] == 200
             assert server.load("a")[0] == 200
             assert server.unload("a")[0] == 200
-        over.set()
+        done.set()
         for client in clients:
             client.result()
         # No other status, and no server error.
-        assert found <= {
+        assert responses <= {
             (200, "{'predictions': [2]}"),
             (404, "{'error': 'Model with name a does not exist.'}"),
             (503, "{'error': 'Model with name a is not ready.'}"),

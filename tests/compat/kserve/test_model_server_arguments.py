@@ -43,7 +43,7 @@ DEFAULTS = {
 }
 
 
-def test_s01_defaults_are_kserves() -> None:
+def test_s01_defaults_equal_kserve() -> None:
     server = ModelServer()
     assert {name: getattr(server, name) for name in DEFAULTS} == DEFAULTS
     assert isinstance(server.registered_models, ModelRepository)
@@ -53,7 +53,7 @@ def test_s01_defaults_are_kserves() -> None:
 
 
 def test_s01_every_argument_is_an_attribute() -> None:
-    given: dict[str, Any] = {
+    arguments: dict[str, Any] = {
         **{"http_port": 1, "grpc_port": 2, "workers": 3, "max_threads": 5, "max_asyncio_workers": 6},
         **{
             "enable_grpc": False,
@@ -64,28 +64,28 @@ def test_s01_every_argument_is_an_attribute() -> None:
         **{"event_loop": "asyncio", "timeout_keep_alive": 7, "grace_period": 8, "threads": 9, "host": "127.0.0.1"},
     }
     repository, predictor = ModelRepository("/here"), PredictorConfig("host")
-    server = ModelServer(registered_models=repository, predictor_config=predictor, **given)
-    assert {name: getattr(server, name) for name in given} == given
+    server = ModelServer(registered_models=repository, predictor_config=predictor, **arguments)
+    assert {name: getattr(server, name) for name in arguments} == arguments
     assert server.registered_models is repository
     assert context.get_predictor_config() is predictor
 
 
-def test_s01_arguments_may_be_given_by_position() -> None:
+def test_s01_arguments_may_be_positional() -> None:
     repository = ModelRepository()
     server = ModelServer(1, 2, 3, 4, 5, repository, False, True, False, "%(h)s")
-    found = [server.http_port, server.grpc_port, server.workers, server.max_threads, server.max_asyncio_workers]
-    assert found == [1, 2, 3, 4, 5]
+    values = [server.http_port, server.grpc_port, server.workers, server.max_threads, server.max_asyncio_workers]
+    assert values == [1, 2, 3, 4, 5]
     assert server.registered_models is repository
     assert (server.enable_grpc, server.enable_docs_url, server.enable_latency_logging) == (False, True, False)
 
 
-def test_s01_the_command_line_sets_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s01_command_line_sets_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     command_line(monkeypatch, "--http_port", "9000", "--workers=2", "--enable_docs_url", "yes", "--own", "x")
     server = ModelServer(workers=4)
     assert (server.http_port, server.workers, server.enable_docs_url) == (9000, 4, True)
 
 
-def test_s01_the_command_line_sets_the_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s01_command_line_sets_the_predictor(monkeypatch: pytest.MonkeyPatch) -> None:
     flags = ["--predictor_host=p:80", "--predictor_protocol=v2", "--predictor_use_ssl=1"]
     more = ["--predictor_request_timeout_seconds=5", "--predictor_request_retries=2", "--enable_predictor_health_check"]
     command_line(monkeypatch, *flags, *more)
@@ -97,7 +97,7 @@ def test_s01_the_command_line_sets_the_predictor(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "text"),
     [
         ({"http_port": -1}, "http_port must be a port from 0, which picks a free one, to 65535, not -1"),
         ({"grpc_port": 65536}, "grpc_port must be a port from 0, which picks a free one, to 65535, not 65536"),
@@ -109,24 +109,24 @@ def test_s01_the_command_line_sets_the_predictor(monkeypatch: pytest.MonkeyPatch
         ({"ssl_keyfile": "b"}, "ssl_certfile, ssl_keyfile: TLS is not supported"),
     ],
 )
-def test_s01_invalid_arguments_are_refused(arguments: dict[str, Any], said: str) -> None:
-    with pytest.raises(ValueError, match="^" + said):
+def test_s01_invalid_arguments_are_rejected(arguments: dict[str, Any], text: str) -> None:
+    with pytest.raises(ValueError, match="^" + text):
         ModelServer(**arguments)
 
 
-def test_s01_tls_of_the_environment_is_refused_too() -> None:
-    look = "from penstock.compat.kserve import ModelServer; ModelServer()"
-    with Script(look, KSERVE_TLS_CERT_FILE="/cert", KSERVE_TLS_KEY_FILE="/key") as script:
+def test_s01_tls_environment_variables_are_rejected() -> None:
+    code = "from penstock.compat.kserve import ModelServer; ModelServer()"
+    with Script(code, KSERVE_TLS_CERT_FILE="/cert", KSERVE_TLS_KEY_FILE="/key") as script:
         assert script.status() == 1
     assert "leave these and KSERVE_TLS_CERT_FILE and KSERVE_TLS_KEY_FILE unset" in script.text
 
 
-def test_s01_an_unknown_event_loop_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_s01_unknown_event_loops_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     assert ModelServer(event_loop="trio").event_loop == "auto"
     assert "event_loop: 'trio' is not one of auto, asyncio, uvloop; auto is used" in caplog.text
 
 
-def test_s01_arguments_become_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s01_arguments_map_to_server_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP", "GRPC", "DOCS", "IDLE_TIMEOUT", "MAX_BODY_BYTES"):
         monkeypatch.delenv(f"PENSTOCK_{name}", raising=False)
     config = server_config(ModelServer(timeout_keep_alive=7, grace_period=9, enable_docs_url=True), LIMITS)
@@ -140,7 +140,7 @@ def test_s01_arguments_become_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     assert config.max_body_bytes == 2 << 30
 
 
-def test_s01_settings_of_the_environment_stand_above_the_integrations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s01_environment_settings_override_the_integration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_MAX_BODY_BYTES", "1MiB")
     monkeypatch.setenv("PENSTOCK_SERVER_NAME", "mine")
     monkeypatch.setenv("PENSTOCK_ACCESS_LOG", "json")
@@ -183,25 +183,25 @@ FLAGS = {
 }
 
 
-def test_r1_the_parser_knows_all_flags() -> None:
+def test_r1_parser_defines_all_flags() -> None:
     known = {flag for action in model_server.parser._actions for flag in action.option_strings}
     assert known == FLAGS.keys()
     assert model_server.parser is model_server.parser
 
 
 @pytest.mark.parametrize("flag", FLAGS)
-def test_r1_each_flag_is_read(flag: str) -> None:
+def test_r1_each_flag_is_parsed(flag: str) -> None:
     text, value = FLAGS[flag]
-    found = model_server.parser.parse_args([flag] if text is None else [flag, text])
-    assert getattr(found, flag.removeprefix("--").replace("-", "_")) == value
+    args = model_server.parser.parse_args([flag] if text is None else [flag, text])
+    assert getattr(args, flag.removeprefix("--").replace("-", "_")) == value
 
 
-def test_r1_the_parser_is_a_parent_of_a_scripts_parser() -> None:
+def test_r1_parser_can_be_a_parent_parser() -> None:
     parser = argparse.ArgumentParser(parents=[model_server.parser])
     for flag in ("--threads", "--max_batch_size", "--host", "--model_dir"):
         parser.add_argument(flag)
-    found, _ = parser.parse_known_args(["--model_dir", "d", "--model_name", "n", "--other"])
-    assert (found.model_dir, found.model_name, found.http_port) == ("d", "n", 8080)
+    args, _ = parser.parse_known_args(["--model_dir", "d", "--model_name", "n", "--other"])
+    assert (args.model_dir, args.model_name, args.http_port) == ("d", "n", 8080)
 
 
 def test_r1_args_are_parsed_on_first_use(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -211,13 +211,13 @@ def test_r1_args_are_parsed_on_first_use(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.delitem(vars(model_server), "args")
 
 
-def test_r1_importing_it_reads_no_command_line() -> None:
-    """A host program may have flags that begin as one of these, or have its name for something else."""
-    look = "import penstock.compat.kserve.model_server as m; from penstock.compat.kserve import *; print('imported')"
-    done = subprocess.run(
-        [sys.executable, "-c", look, "--co", "--workers", "auto"], capture_output=True, text=True, check=False
+def test_r1_import_does_not_parse_the_command_line() -> None:
+    """A host program may define flags with the same prefix or name."""
+    code = "import penstock.compat.kserve.model_server as m; from penstock.compat.kserve import *; print('imported')"
+    process = subprocess.run(
+        [sys.executable, "-c", code, "--co", "--workers", "auto"], capture_output=True, text=True, check=False
     )
-    assert (done.returncode, done.stdout) == (0, "imported\n"), done.stderr
+    assert (process.returncode, process.stdout) == (0, "imported\n"), process.stderr
 
 
 def test_r1_flags_are_not_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_r1_flags_are_not_abbreviated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (server.http_port, server.workers) == (8080, 1)
 
 
-def test_r1_a_wrong_value_is_an_error_and_no_exit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r1_invalid_flag_values_raise_instead_of_exiting(monkeypatch: pytest.MonkeyPatch) -> None:
     command_line(monkeypatch, "--workers", "auto")
     with pytest.raises(
         ValueError, match=r"^the command line of the model server: argument --workers: invalid int value"
@@ -237,7 +237,7 @@ def test_r1_a_wrong_value_is_an_error_and_no_exit(monkeypatch: pytest.MonkeyPatc
         ModelServer()
 
 
-def test_s03_an_exception_handler_is_retained() -> None:
+def test_s03_exception_handler_is_retained() -> None:
     server = ModelServer()
 
     def handler(loop: Any, context: dict[str, Any]) -> None: ...
@@ -248,7 +248,7 @@ def test_s03_an_exception_handler_is_retained() -> None:
     assert server._custom_exception_handler is None
 
 
-def test_configure_logging_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configure_logging_can_be_disabled(monkeypatch: pytest.MonkeyPatch) -> None:
     from penstock.compat.kserve import logging
 
     configured: list[Any] = []

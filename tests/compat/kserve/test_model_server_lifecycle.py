@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 import pytest
-from kserve_live import HERE, Double, Script, live
+from kserve_live import LOOPBACK, Double, Script, live
 
 from http_by_hand import is_draining, post
 from penstock import SignatureError
@@ -18,15 +18,15 @@ from waiting import PATIENCE, at_once, until
 
 SCRIPT = """
 import asyncio, os, signal, sys, threading, time
-from kserve_live import HERE, announce, up
+from kserve_live import LOOPBACK, announce, up
 from waiting import until
 from penstock.compat.kserve import Model, ModelServer
 
-class Held(Model):
+class Blocking(Model):
     def predict(self, payload, headers=None):
         if payload["instances"] == ["hold"]:
             print("entered", flush=True)
-            while not os.path.exists(os.environ["GO_ON"]):
+            while not os.path.exists(os.environ["RESUME_FILE"]):
                 time.sleep(0.01)
         return {"predictions": [os.getpid()]}
 
@@ -34,12 +34,12 @@ class Held(Model):
         print("stopped", self.name, flush=True)
 
 def model(name):
-    made = Held(name)
-    made.load()
-    return made
+    created = Blocking(name)
+    created.load()
+    return created
 
 if __name__ == "__main__":
-    server = ModelServer(**HERE, workers=int(os.environ.get("WORKERS", "1")), grace_period=60)
+    server = ModelServer(**LOOPBACK, workers=int(os.environ.get("WORKERS", "1")), grace_period=60)
     announce(server)
 """
 START = "    server.start([model('a'), model('b')])\n    print('left', flush=True)\n"
@@ -52,54 +52,52 @@ def script(body: str = START, **environment: str) -> Script:
 def predict(url: str, *instances: Any, name: str = "a") -> tuple[int, Any]:
     import json
 
-    answer = post(url, f"/v1/models/{name}:predict", json.dumps({"instances": instances}).encode())
-    return answer.status, answer.json()
+    response = post(url, f"/v1/models/{name}:predict", json.dumps({"instances": instances}).encode())
+    return response.status, response.json()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])
-def test_s07_a_signal_lets_requests_finish_and_the_exit_status_is_0(
-    number: signal.Signals, workers: int, tmp_path: Any
-) -> None:
-    go_on = tmp_path / "go_on"
-    with script(GO_ON=str(go_on), WORKERS=str(workers)) as running:
+def test_s07_signals_drain_requests_and_exit_with_status_0(number: signal.Signals, workers: int, tmp_path: Any) -> None:
+    resume = tmp_path / "resume"
+    with script(RESUME_FILE=str(resume), WORKERS=str(workers)) as running:
         url = running.url
-        [held] = at_once([lambda: predict(url, "hold")])
-        running.said("entered")
+        [blocked] = at_once([lambda: predict(url, "hold")])
+        running.wait_for_line("entered")
         running.signal(number)
         until(lambda: predict(url, 1)[0] == 503, "the server to refuse")
-        go_on.touch()
-        assert held.result(PATIENCE)[0] == 200
+        resume.touch()
+        assert blocked.result(PATIENCE)[0] == 200
         assert running.status() == 0
         # Each model stops once, in this process, after the requests.
         assert sorted(line for line in running.lines if line.startswith("stopped")) == ["stopped a", "stopped b"]
         assert running.lines[-1] == "left"
 
 
-def test_s07_a_second_signal_ends_it_at_once(tmp_path: Any) -> None:
-    with script(GO_ON=str(tmp_path / "never")) as running:
+def test_s07_second_signal_stops_immediately(tmp_path: Any) -> None:
+    with script(RESUME_FILE=str(tmp_path / "never")) as running:
         url = running.url
         at_once([lambda: predict(url, "hold")])
-        running.said("entered")
+        running.wait_for_line("entered")
         running.signal(signal.SIGTERM)
         until(lambda: predict(url, 1)[0] == 503, "the server to refuse")
         running.signal(signal.SIGTERM)
         assert running.status() == 0
 
 
-def test_s07_requests_have_their_grace_period(tmp_path: Any) -> None:
+def test_s07_grace_period_bounds_the_drain(tmp_path: Any) -> None:
     body = START.replace("server.start", "server.grace_period = 0.2; server.start")
-    with script(body, GO_ON=str(tmp_path / "never")) as running:
+    with script(body, RESUME_FILE=str(tmp_path / "never")) as running:
         url = running.url
         at_once([lambda: predict(url, "hold")])
-        running.said("entered")
+        running.wait_for_line("entered")
         running.signal(signal.SIGTERM)
         assert running.status() == 0
 
 
 @pytest.mark.fault("SIGTERM while held")
 @pytest.mark.parametrize(("grace", "signals"), [(2, 1), (600, 2)], ids=["grace period", "second signal"])
-def test_a_signal_is_handled_while_a_model_holds_the_gil(grace: int, signals: int) -> None:
+def test_signals_are_handled_while_a_model_holds_the_gil(grace: int, signals: int) -> None:
     body = (
         "    import ctypes\n"
         "    class Holding(Model):\n"
@@ -113,17 +111,17 @@ def test_a_signal_is_handled_while_a_model_holds_the_gil(grace: int, signals: in
     )
     with script(body) as running:
         url = running.url
-        [held] = at_once([lambda: predict(url, 1)])
-        running.said("entered")
+        [blocked] = at_once([lambda: predict(url, 1)])
+        running.wait_for_line("entered")
         running.signal(signal.SIGTERM)
         until(lambda: is_draining(url), "not to be ready")
-        assert not held.done()
+        assert not blocked.done()
         for _ in range(signals - 1):
             running.signal(signal.SIGQUIT)
         assert running.status() == 3
-        assert held.exception()
-        assert running.said("penstock: left") == "without waiting for what holds the interpreter"
-        assert running.said("penstock: cut off: ") == "a (version 1): 1 requests"
+        assert blocked.exception()
+        assert running.wait_for_line("penstock: left") == "without waiting for what holds the interpreter"
+        assert running.wait_for_line("penstock: cut off: ") == "a (version 1): 1 requests"
 
 
 def test_s07_stop_can_be_called_and_awaited() -> None:
@@ -142,7 +140,7 @@ def test_s07_stop_can_be_called_and_awaited() -> None:
             assert "left" in running.text
 
 
-def test_s07_stop_in_another_thread_than_the_main_one() -> None:
+def test_s07_stop_works_outside_the_main_thread() -> None:
     model = Double()
     with live(model) as server:
         assert server.predict()[0] == 200
@@ -156,8 +154,8 @@ def test_s07_stop_in_another_thread_than_the_main_one() -> None:
         assert server.server.registered_models.get_models() == {}
 
 
-def test_s07_stop_without_a_start_lets_models_go() -> None:
-    server, model = ModelServer(**HERE), Double()
+def test_s07_stop_without_start_stops_models() -> None:
+    server, model = ModelServer(**LOOPBACK), Double()
     server.register_model(model)
     server.stop()
     assert model.stopped == 1
@@ -165,7 +163,7 @@ def test_s07_stop_without_a_start_lets_models_go() -> None:
     assert model.stopped == 1
 
 
-def test_s07_a_handler_may_stop_the_server() -> None:
+def test_s07_handlers_may_stop_the_server() -> None:
     class Ending(Double):
         def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
             running.server.stop()
@@ -177,7 +175,7 @@ def test_s07_a_handler_may_stop_the_server() -> None:
         until(lambda: model.stopped == 1, "the server to stop")
 
 
-def test_s10_a_failing_stop_does_not_prevent_others(caplog: pytest.LogCaptureFixture) -> None:
+def test_s10_failing_stop_does_not_prevent_others(caplog: pytest.LogCaptureFixture) -> None:
     class Failing(Double):
         def stop(self) -> None:
             raise OSError("no")
@@ -202,13 +200,13 @@ def test_s10_stop_may_be_async() -> None:
     assert ended.is_set()
 
 
-def test_a_server_can_be_started_again() -> None:
+def test_servers_can_be_started_repeatedly() -> None:
     for _ in range(2):
         with live(Double()) as server:
             assert server.predict()[0] == 200
 
 
-def test_signals_are_the_scripts_own_again_afterwards() -> None:
+def test_signal_handlers_are_restored_after_stop() -> None:
     body = (
         "    def own(*_): pass\n"
         "    signal.signal(signal.SIGTERM, own)\n"
@@ -222,13 +220,13 @@ def test_signals_are_the_scripts_own_again_afterwards() -> None:
         assert running.lines[-1] == "True"
 
 
-def boom(old: bool) -> str:
+def failing_script(old: bool) -> str:
     return (
         f"    from penstock.compat.kserve import dialect; dialect.use('{'0.13' if old else '0.21'}')\n"
         "    class Failing(Model):\n"
         "        async def predict(self, payload, headers=None):\n"
         "            async def fail():\n"
-        "                raise OSError('nobody awaits this')\n"
+        "                raise OSError('unawaited')\n"
         "            asyncio.get_running_loop().create_task(fail())\n"
         "            return {'predictions': []}\n"
         "    failing = Failing('a')\n"
@@ -236,27 +234,27 @@ def boom(old: bool) -> str:
     )
 
 
-def test_s02_an_unawaited_exception_is_logged() -> None:
-    with script(boom(old=False) + "    server.start([failing])\n") as running:
+def test_s02_unawaited_exceptions_are_logged() -> None:
+    with script(failing_script(old=False) + "    server.start([failing])\n") as running:
         assert predict(running.url)[0] == 200
-        until(lambda: "Caught exception: nobody awaits this" in running.text, "the log")
+        until(lambda: "Caught exception: unawaited" in running.text, "the log")
         # The server continues.
         assert predict(running.url)[0] == 200
         running.signal(signal.SIGTERM)
         assert running.status() == 0
 
 
-def test_s02_in_the_old_dialect_it_stops_the_server() -> None:
-    with script(boom(old=True) + "    server.start([failing])\n    print('left', flush=True)\n") as running:
+def test_s02_unawaited_exceptions_stop_the_server_in_dialect_0_13() -> None:
+    with script(failing_script(old=True) + "    server.start([failing])\n    print('left', flush=True)\n") as running:
         assert predict(running.url)[0] == 200
         assert running.status() == 0
-        assert "Caught exception: nobody awaits this" in running.text
+        assert "Caught exception: unawaited" in running.text
         assert "left" in running.lines
 
 
-def test_s02_the_handler_can_be_called_in_a_running_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s02_default_handler_can_be_called_in_a_running_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dialect, "_chosen", "0.13")
-    server, seen = ModelServer(**HERE), []
+    server, seen = ModelServer(**LOOPBACK), []
 
     async def run() -> None:
         loop = asyncio.get_running_loop()
@@ -267,21 +265,21 @@ def test_s02_the_handler_can_be_called_in_a_running_loop(monkeypatch: pytest.Mon
     assert [one["message"] for one in seen] == ["m"]
 
 
-def test_s03_the_scripts_exception_handler_is_called() -> None:
-    body = boom(old=True) + (
+def test_s03_registered_exception_handler_is_called() -> None:
+    body = failing_script(old=True) + (
         "    def handler(loop, context):\n"
-        "        print('told:', context['exception'], flush=True)\n"
+        "        print('handled:', context['exception'], flush=True)\n"
         "    server.register_exception_handler(handler)\n"
         "    server.start([failing])\n"
     )
     with script(body) as running:
         assert predict(running.url)[0] == 200
-        assert running.said("told:") == "nobody awaits this"
+        assert running.wait_for_line("handled:") == "unawaited"
         running.signal(signal.SIGTERM)
         assert running.status() == 0
 
 
-def test_max_asyncio_workers_is_the_size_of_the_executor() -> None:
+def test_max_asyncio_workers_sets_the_executor_size() -> None:
     names: set[str] = set()
 
     def name() -> str:
@@ -298,7 +296,7 @@ def test_max_asyncio_workers_is_the_size_of_the_executor() -> None:
     assert len(names) == 3
 
 
-def test_an_engine_runs_on_the_loop_of_its_requests() -> None:
+def test_engines_run_on_the_loop_of_their_requests() -> None:
     loops: dict[str, Any] = {}
 
     class Engine(Double):
@@ -328,8 +326,8 @@ def test_an_engine_runs_on_the_loop_of_its_requests() -> None:
     assert loops["stopped"]
 
 
-def test_an_engine_of_a_plain_model_runs_on_the_background_loop() -> None:
-    told: dict[str, bool] = {}
+def test_engines_of_sync_models_run_on_the_background_loop() -> None:
+    state: dict[str, bool] = {}
 
     class Engine(Double):
         def __init__(self) -> None:
@@ -341,32 +339,32 @@ def test_an_engine_of_a_plain_model_runs_on_the_background_loop() -> None:
             try:
                 await asyncio.Event().wait()
             finally:
-                told["ended"] = True
+                state["ended"] = True
 
     with live(Engine()) as server:
         until(lambda: server.predict()[0] == 200)
-        assert not told
-    until(lambda: told.get("ended"))
+        assert not state
+    until(lambda: state.get("ended"))
 
 
-def test_an_engine_that_fails_stops_the_server(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_engines_stop_the_server(caplog: pytest.LogCaptureFixture) -> None:
     class Engine(Double):
         def __init__(self) -> None:
             super().__init__()
             self.engine = True
 
         async def start_engine(self) -> None:
-            await asyncio.to_thread(go_on.wait, PATIENCE)
+            await asyncio.to_thread(resume.wait, PATIENCE)
             raise OSError("no device")
 
-    model, go_on = Engine(), threading.Event()
+    model, resume = Engine(), threading.Event()
     with live(model):
-        go_on.set()
+        resume.set()
         until(lambda: model.stopped == 1, "the server to stop")
     assert "The engine of model m failed, the server stops" in caplog.text
 
 
-def test_an_engine_and_workers_exclude_each_other() -> None:
+def test_engines_and_workers_exclude_each_other() -> None:
     class Engine(Double):
         engine = True
 
@@ -375,4 +373,4 @@ def test_an_engine_and_workers_exclude_each_other() -> None:
             self.engine = True
 
     with pytest.raises(SignatureError, match=r"^model 'm' has an engine, which runs on the one event loop"):
-        ModelServer(**HERE, workers=2).start([Engine()])
+        ModelServer(**LOOPBACK, workers=2).start([Engine()])

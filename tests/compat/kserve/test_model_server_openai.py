@@ -14,7 +14,7 @@ from waiting import until
 loops: dict[str, Any] = {}
 
 
-class Writes(OpenAIGenerativeModel):
+class WritesName(OpenAIGenerativeModel):
     """Returns its name."""
 
     def __init__(self, name: str, *, engine: bool = False) -> None:
@@ -39,52 +39,55 @@ class Writes(OpenAIGenerativeModel):
             loops[f"end of {self.name}"] = True
 
 
-def completed(server: Live, name: str) -> tuple[int, Any]:
-    status, said = server.post("/openai/v1/completions", {"model": name, "prompt": "p"})
-    return status, said["choices"][0]["text"] if status == 200 else said
+def complete(server: Live, name: str) -> tuple[int, Any]:
+    status, body = server.post("/openai/v1/completions", {"model": name, "prompt": "p"})
+    return status, body["choices"][0]["text"] if status == 200 else body
 
 
-def test_r8_the_routes_come_and_go_with_their_models() -> None:
+def test_r8_openai_routes_exist_while_openai_models_are_registered() -> None:
     with live(Double()) as server:
         assert server.get("/openai/v1/models")[0] == 404
-        server.server.register_model(Writes("a"))
-        server.server.register_model(Writes("b"))
-        assert [completed(server, name) for name in "ab"] == [(200, "a"), (200, "b")]
+        server.server.register_model(WritesName("a"))
+        server.server.register_model(WritesName("b"))
+        assert [complete(server, name) for name in "ab"] == [(200, "a"), (200, "b")]
         assert server.get("/v1/models") == (200, {"models": ["m", "a", "b"]})
         assert [one["id"] for one in server.get("/openai/v1/models")[1]["data"]] == ["a", "b"]
         assert server.get("/v1/models/a") == (200, {"name": "a", "ready": True})
-        assert server.predict("a") == (500, {"error": "ValueError : Model of type Writes does not support inference"})
+        assert server.predict("a") == (
+            500,
+            {"error": "ValueError : Model of type WritesName does not support inference"},
+        )
         server.server.registered_models.unload("a")
-        assert completed(server, "a")[0] == 404
-        assert completed(server, "b") == (200, "b")
+        assert complete(server, "a")[0] == 404
+        assert complete(server, "b") == (200, "b")
         server.server.registered_models.unload("b")
         assert server.get("/openai/v1/models")[0] == 404
         assert server.predict()[0] == 200
-        server.server.register_model(Writes("c"))
-        assert completed(server, "c") == (200, "c")
+        server.server.register_model(WritesName("c"))
+        assert complete(server, "c") == (200, "c")
 
 
 def test_r8_engines_run_on_the_loop_of_the_routes() -> None:
     loops.clear()
-    with live(Writes("a", engine=True)) as server:
-        until(lambda: completed(server, "a") == (200, "a"))
-        server.server.register_model(Writes("b", engine=True))
-        until(lambda: completed(server, "b") == (200, "b"))
+    with live(WritesName("a", engine=True)) as server:
+        until(lambda: complete(server, "a") == (200, "a"))
+        server.server.register_model(WritesName("b", engine=True))
+        until(lambda: complete(server, "b") == (200, "b"))
         assert len({id(loops[name]) for name in ("a", "b", "engine of a", "engine of b")}) == 1
         assert "end of a" not in loops
     assert loops["end of a"]
     assert loops["end of b"]
 
 
-def test_r8_an_encoder_has_its_routes_next_to_tensor_models() -> None:
-    class Embeds(OpenAIEncoderModel):
+def test_r8_encoder_routes_coexist_with_tensor_models() -> None:
+    class Encoder(OpenAIEncoderModel):
         async def create_embedding(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
             return {"object": "list", "data": [], "model": "e", "usage": {"prompt_tokens": 0, "total_tokens": 0}}
 
         async def create_rerank(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
             raise NotImplementedError
 
-    model = Embeds("e")
+    model = Encoder("e")
     model.ready = True
     with live(model, Double()) as server:
         assert server.post("/openai/v1/embeddings", {"model": "e", "input": "text"})[0] == 200

@@ -40,7 +40,7 @@ class Custom(Model):
 
 
 parser = argparse.ArgumentParser(parents=[model_server.parser])
-parser.add_argument("--factor", type=int, default=2, help="What instances are multiplied by.")
+parser.add_argument("--factor", type=int, default=2, help="Factor of the instances.")
 args, _ = parser.parse_known_args()
 
 if __name__ == "__main__":
@@ -52,18 +52,18 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_a_script_that_was_written_for_kserve_runs_unchanged(tmp_path: Path, workers: str) -> None:
+def test_kserve_scripts_run_unchanged(tmp_path: Path, workers: str) -> None:
     flags = ["--model_name=custom", "--factor=3", "--http_port=0", "--grpc_port=0", f"--workers={workers}"]
     file = tmp_path / "script.py"
-    with Script(SCRIPT, *flags, "--penstock_host=127.0.0.1", file=file, before=SHIM) as running:
-        found = until(lambda: re.search(r"Serving HTTP on (127\.0\.0\.1:\d+)", running.text), "the server to start")
-        url = f"http://{found[1]}"
+    with Script(SCRIPT, *flags, "--penstock_host=127.0.0.1", file=file, launcher=SHIM) as running:
+        match = until(lambda: re.search(r"Serving HTTP on (127\.0\.0\.1:\d+)", running.text), "the server to start")
+        url = f"http://{match[1]}"
         assert get(url, "/v1/models").json() == {"models": ["custom"]}
-        answer = post(url, "/v1/models/custom:predict", b'{"instances": [[1, 2], [3, 4]]}')
-        assert (answer.status, answer.json()) == (200, {"predictions": [[3, 6], [9, 12]]})
+        response = post(url, "/v1/models/custom:predict", b'{"instances": [[1, 2], [3, 4]]}')
+        assert (response.status, response.json()) == (200, {"predictions": [[3, 6], [9, 12]]})
         tensor = b'{"inputs": [{"name": "x", "shape": [2], "datatype": "INT32", "data": [1, 2]}]}'
-        answer = post(url, "/v2/models/custom/infer", tensor)
-        assert (answer.status, answer.json()["outputs"][0]["data"]) == (200, [3, 6])
+        response = post(url, "/v2/models/custom/infer", tensor)
+        assert (response.status, response.json()["outputs"][0]["data"]) == (200, [3, 6])
         running.signal(signal.SIGTERM)
         assert running.status() == 0
     assert "kserve is served by penstock.compat.kserve in this program" in running.text

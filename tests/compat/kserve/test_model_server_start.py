@@ -9,7 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
-from kserve_live import HERE, Double, Live, live
+from kserve_live import LOOPBACK, Double, Live, live
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from http_by_hand import get
@@ -23,7 +23,7 @@ NOT_READY = {"error": "Model with name m is not ready."}
 
 
 @pytest.fixture
-def old(monkeypatch: pytest.MonkeyPatch) -> None:
+def old_dialect(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sets the dialect 0.13."""
     monkeypatch.setattr(dialect, "_chosen", "0.13")
 
@@ -36,27 +36,27 @@ def ready_over_grpc(server: Live, name: str = "m") -> bool:
 
 def readiness(server: Live, name: str = "m") -> list[bool]:
     """Returns the readiness over V1, V2 and gRPC."""
-    found = [server.get(path)[0] == 200 for path in (f"/v1/models/{name}", f"/v2/models/{name}/ready")]
-    return [*found, ready_over_grpc(server, name)]
+    rest = [server.get(path)[0] == 200 for path in (f"/v1/models/{name}", f"/v2/models/{name}/ready")]
+    return [*rest, ready_over_grpc(server, name)]
 
 
 def test_s06_models_are_served_over_all_protocols() -> None:
     with live(Double("m"), Double("other")) as server:
         assert server.predict("m", 1, 2) == (200, {"predictions": [2, 4]})
         tensor = {"name": "x", "shape": [2], "datatype": "INT64", "data": [1, 2]}
-        status, said = server.post("/v2/models/other/infer", {"inputs": [tensor]})
-        assert (status, said["outputs"][0]["data"]) == (200, [2, 4])
+        status, body = server.post("/v2/models/other/infer", {"inputs": [tensor]})
+        assert (status, body["outputs"][0]["data"]) == (200, [2, 4])
         with grpc.insecure_channel(server.target) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             request = service_pb2.ModelInferRequest(model_name="m")
             one = request.inputs.add(name="x", datatype="INT64", shape=[2])
             one.contents.int64_contents.extend([3, 4])
-            answer = stub.ModelInfer(request)
-        assert (answer.outputs[0].name, list(answer.outputs[0].shape)) == ("y", [2])
+            response = stub.ModelInfer(request)
+        assert (response.outputs[0].name, list(response.outputs[0].shape)) == ("y", [2])
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("collection", "text"),
     [
         ([object()], "Model type should be 'BaseKServeModel'"),
         ([Double(), "m"], "Model type should be 'BaseKServeModel'"),
@@ -66,24 +66,24 @@ def test_s06_models_are_served_over_all_protocols() -> None:
         ("m", "Unknown model collection type"),
     ],
 )
-def test_s06_values_that_are_not_models_are_refused(given: Any, said: str) -> None:
-    with pytest.raises(RuntimeError, match=f"^{said}$"):
-        ModelServer(**HERE).start(given)
+def test_s06_values_that_are_not_models_are_rejected(collection: Any, text: str) -> None:
+    with pytest.raises(RuntimeError, match=f"^{text}$"):
+        ModelServer(**LOOPBACK).start(collection)
 
 
-def test_s06_the_old_dialect_has_its_own_word(old: None) -> None:
+def test_s06_dialect_0_13_has_its_own_error_text(old_dialect: None) -> None:
     with pytest.raises(RuntimeError, match=r"^Unknown model collection types$"):
-        ModelServer(**HERE).start(None)
+        ModelServer(**LOOPBACK).start(None)
 
 
-def test_s06_an_empty_list_is_allowed() -> None:
+def test_s06_empty_model_list_is_allowed() -> None:
     with live() as server:
         assert server.get("/v1/models") == (200, {"models": []})
         assert server.get("/v2/health/ready") == (200, {"ready": True})
         assert server.predict() == (404, {"error": "Model with name m does not exist."})
 
 
-def test_s06_latency_logging_is_passed_on() -> None:
+def test_s06_latency_logging_setting_is_passed_to_models() -> None:
     model = Double()
     with live(model, enable_latency_logging=False):
         assert model.enable_latency_logging is False
@@ -105,18 +105,18 @@ def test_d12_unready_models_are_served_with_503() -> None:
         assert server.predict("m")[0] == 200
 
 
-def test_d12_the_strict_mode_leaves_them_out() -> None:
+def test_d12_require_ready_excludes_unready_models() -> None:
     with live(Double(ready=False), Double("other"), require_ready=True) as server:
         assert server.get("/v1/models") == (200, {"models": ["other"]})
         assert server.predict("m") == (404, {"error": "Model with name m does not exist."})
-    server = ModelServer(**HERE, require_ready=True)
+    server = ModelServer(**LOOPBACK, require_ready=True)
     with pytest.raises(NoModelReady, match=r"^Models with names m,n are not ready\.$"):
         server.start([Double(ready=False), Double("n", ready=False)])
     with live(require_ready=True):
         pass
 
 
-def test_d20_start_of_each_model_is_called_once() -> None:
+def test_d20_model_start_is_called_once() -> None:
     started: list[str] = []
 
     class Starting(Double):
@@ -131,17 +131,17 @@ def test_d20_start_of_each_model_is_called_once() -> None:
         assert [server.predict(name)[0] for name in ("a", "b", "plain")] == [200, 200, 503]
 
 
-def test_d20_the_old_dialect_knows_no_start(old: None) -> None:
+def test_d20_dialect_0_13_does_not_call_start(old_dialect: None) -> None:
     class Starting(Double):
         def start(self) -> None:
-            raise AssertionError("a method of its own")
+            raise AssertionError("start was called")
 
     with live(Starting()) as server:
         assert server.predict()[0] == 200
 
 
 @pytest.mark.parametrize("ready", [True, False])
-def test_s09_assignments_of_ready_are_seen_everywhere(*, ready: bool) -> None:
+def test_s09_ready_assignments_apply_to_all_protocols(*, ready: bool) -> None:
     model = Double(ready=ready)
     with live(model) as server:
         for _ in range(2):
@@ -150,12 +150,12 @@ def test_s09_assignments_of_ready_are_seen_everywhere(*, ready: bool) -> None:
             model.ready = not model.ready
 
 
-def test_s09_a_load_in_the_background_is_seen() -> None:
-    go_on = threading.Event()
+def test_s09_background_load_updates_readiness() -> None:
+    proceed = threading.Event()
 
     class Late(Double):
         def load(self) -> bool:
-            assert go_on.wait(20)
+            assert proceed.wait(20)
             self.ready = True
             return True
 
@@ -164,13 +164,13 @@ def test_s09_a_load_in_the_background_is_seen() -> None:
         loading = threading.Thread(target=model.load)
         loading.start()
         assert readiness(server) == [False] * 3
-        go_on.set()
+        proceed.set()
         loading.join()
         assert readiness(server) == [True] * 3
 
 
 @pytest.mark.parametrize("kind", ["plain", "async", "property"])
-def test_s09_an_overridden_health_is_polled(kind: str) -> None:
+def test_s09_overridden_health_is_polled(kind: str) -> None:
     state = {"healthy": True}
 
     class Plain(Double):
@@ -195,30 +195,30 @@ def test_s09_an_overridden_health_is_polled(kind: str) -> None:
         assert readiness(server) == [True] * 3
         state["healthy"] = False
         assert readiness(server)[:2] == [False] * 2
-        until(lambda: not ready_over_grpc(server), "gRPC to hear of it")
+        until(lambda: not ready_over_grpc(server), "gRPC readiness to change")
         assert server.predict()[0] == 503
         state["healthy"] = True
         assert server.get("/v1/models/m") == (200, {"name": "m", "ready": True})
         assert server.predict()[0] == 200
         # Without an HTTP probe before.
         state["healthy"] = False
-        until(lambda: not ready_over_grpc(server), "gRPC to hear of it")
+        until(lambda: not ready_over_grpc(server), "gRPC readiness to change")
         state["healthy"] = True
-        until(lambda: ready_over_grpc(server), "gRPC to hear of it")
+        until(lambda: ready_over_grpc(server), "gRPC readiness to change")
 
 
-def test_s09_an_overridden_repository_readiness_is_polled() -> None:
+def test_s09_overridden_repository_readiness_is_polled() -> None:
     class Never(ModelRepository):
         async def is_model_ready(self, name: str) -> bool:
             return name != "m"
 
     with live(Double("m"), Double("n"), registered_models=Never()) as server:
         assert [server.get(f"/v1/models/{name}")[0] for name in "mn"] == [503, 200]
-        until(lambda: not ready_over_grpc(server), "gRPC to hear of it")
+        until(lambda: not ready_over_grpc(server), "gRPC readiness to change")
         assert ready_over_grpc(server, "n")
 
 
-def test_s09_health_that_raises_is_an_error_and_no_more() -> None:
+def test_s09_raising_health_check_affects_only_its_model() -> None:
     class Broken(Double):
         def healthy(self) -> bool:
             raise OSError("no device")
@@ -228,16 +228,16 @@ def test_s09_health_that_raises_is_an_error_and_no_more() -> None:
         assert server.get("/v1/models/n")[0] == 200
 
 
-def test_s09_probes_do_not_wait_behind_predictions() -> None:
-    entered, go_on = threading.Semaphore(0), threading.Event()
+def test_s09_probes_do_not_queue_behind_predictions() -> None:
+    entered, proceed = threading.Semaphore(0), threading.Event()
 
-    class Held(Double):
+    class Blocking(Double):
         def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
             entered.release()
-            assert go_on.wait(20)
+            assert proceed.wait(20)
             return {}
 
-    with live(Held(), threads=2) as server:
+    with live(Blocking(), threads=2) as server:
         clients = [threading.Thread(target=server.predict) for _ in range(4)]
         for client in clients:
             client.start()
@@ -245,13 +245,13 @@ def test_s09_probes_do_not_wait_behind_predictions() -> None:
         for path in ("/", "/v1/models/m", "/v2/models/m/ready", "/v2/health/live", "/v2/health/ready", "/v1/models"):
             assert server.get(path)[0] == 200
         assert ready_over_grpc(server)
-        go_on.set()
+        proceed.set()
         for client in clients:
             client.join(20)
 
 
-def test_s04_models_are_registered_before_and_while_it_serves() -> None:
-    server = ModelServer(**HERE)
+def test_s04_models_can_be_registered_before_and_while_serving() -> None:
+    server = ModelServer(**LOOPBACK)
     server.register_model(Double("early"))
     assert server.registered_models.get_model("early") is not None
     with live(Double("m"), registered_models=server.registered_models) as running:
@@ -267,7 +267,7 @@ def test_s04_models_are_registered_before_and_while_it_serves() -> None:
         assert running.predict("m", 1) == (200, {"predictions": [3]})
 
 
-def test_s04_a_model_may_have_several_names() -> None:
+def test_s04_models_may_have_several_names() -> None:
     model = Double()
     with live(model) as server:
         server.server.register_model(model, name="alias")
@@ -278,7 +278,7 @@ def test_s04_a_model_may_have_several_names() -> None:
     assert model.stopped == 1
 
 
-def test_s04_a_model_without_a_name_is_refused() -> None:
+def test_s04_models_without_a_name_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"^Failed to register model, model.name must be provided\.$"):
         ModelServer().register_model(Double(""))
 
@@ -292,15 +292,15 @@ class Handle:
         return future
 
 
-def test_s05_a_handle_is_served_and_always_ready() -> None:
-    server = ModelServer(**HERE)
+def test_s05_handles_are_served_and_always_ready() -> None:
+    server = ModelServer(**LOOPBACK)
     server.register_model_handle("ray", Handle())
     with live(registered_models=server.registered_models) as running:
         assert readiness(running, "ray") == [True] * 3
         assert running.predict("ray", 1, 2, 3) == (200, {"predictions": [3]})
 
 
-def test_a_model_without_inference_has_probes_only() -> None:
+def test_models_without_inference_have_only_probes() -> None:
     class Base(BaseKServeModel):
         def __init__(self) -> None:
             super().__init__("base")
@@ -308,33 +308,33 @@ def test_a_model_without_inference_has_probes_only() -> None:
 
     with live(Base(), Double()) as server:
         assert server.get("/v1/models/base") == (200, {"name": "base", "ready": True})
-        said = {"error": "ValueError : Model of type Base does not support inference"}
-        assert server.predict("base") == (500, said)
+        error = {"error": "ValueError : Model of type Base does not support inference"}
+        assert server.predict("base") == (500, error)
         assert server.predict()[0] == 200
 
 
-def test_ports_in_use_are_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_ports_in_use_are_named_in_the_error() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}"):
-            ModelServer(**{**HERE, "http_port": port}).start([Double()])
+            ModelServer(**{**LOOPBACK, "http_port": port}).start([Double()])
         with pytest.raises(BindError, match=rf"127\.0\.0\.1:{port}"):
-            ModelServer(**{**HERE, "grpc_port": port}).start([Double()])
+            ModelServer(**{**LOOPBACK, "grpc_port": port}).start([Double()])
 
 
-def test_grpc_can_be_left_out() -> None:
+def test_grpc_can_be_disabled() -> None:
     with live(Double(), enable_grpc=False) as server:
         assert server.predict()[0] == 200
         assert server.server.grpc_port == 0
 
 
-def test_s01_the_api_page_is_served_if_enabled() -> None:
-    for wanted, status in ((True, 200), (False, 404)):
-        with live(Double(), enable_docs_url=wanted) as server:
+def test_s01_docs_page_is_served_if_enabled() -> None:
+    for enabled, status in ((True, 200), (False, 404)):
+        with live(Double(), enable_docs_url=enabled) as server:
             assert get(server.url, "/docs").status == status
 
 
-def test_the_default_ports_are_kserves() -> None:
+def test_default_ports_equal_kserve() -> None:
     assert (ModelServer().http_port, ModelServer().grpc_port) == (8080, 8081)
 
 
@@ -346,7 +346,7 @@ class Typed(Double):
         return [{"name": "y", "datatype": "INT32", "shape": [-1]}]
 
 
-def test_routes_of_the_server_are_in_kserves_words() -> None:
+def test_server_routes_have_kserve_responses() -> None:
     with live(Typed()) as server:
         assert server.get("/") == (200, {"status": "alive"})
         assert server.get("/v2/health/live") == (200, {"live": True})
@@ -363,11 +363,11 @@ def test_routes_of_the_server_are_in_kserves_words() -> None:
                 "outputs": [{"name": "y", "datatype": "INT32", "shape": [-1]}],
             },
         )
-        none = (404, {"error": "Model with name none does not exist."})
+        not_found = (404, {"error": "Model with name none does not exist."})
         for path in ("/v1/models/none", "/v2/models/none", "/v2/models/none/ready"):
-            assert server.get(path) == none
+            assert server.get(path) == not_found
         for path in ("/v1/models/none:predict", "/v1/models/none:explain"):
-            assert server.post(path, {"instances": []}) == none
+            assert server.post(path, {"instances": []}) == not_found
         assert server.get("/v2")[1]["name"] == "kserve"
         assert get(server.url, "/metrics").status == 200
         assert server.post("/v1/models/m:other", {})[0] in (404, 405)
@@ -376,21 +376,21 @@ def test_routes_of_the_server_are_in_kserves_words() -> None:
 def metadata_over_grpc(server: Live) -> list[Any]:
     with grpc.insecure_channel(server.target) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        told = stub.ModelMetadata(service_pb2.ModelMetadataRequest(name="m"))
-    sides = (told.inputs, told.outputs)
+        metadata = stub.ModelMetadata(service_pb2.ModelMetadataRequest(name="m"))
+    sides = (metadata.inputs, metadata.outputs)
     return [[(one.name, one.datatype, list(one.shape)) for one in side] for side in sides]
 
 
 @pytest.mark.parametrize("options", [{}, {"max_batch_size": 4}])
-def test_metadata_over_grpc_shows_declared_tensors(options: dict[str, Any]) -> None:
+def test_grpc_metadata_contains_declared_tensors(options: dict[str, Any]) -> None:
     with live(Typed(), **options) as server:
         assert metadata_over_grpc(server) == [[("x", "INT32", [-1, 2])], [("y", "INT32", [-1])]]
         # Declarations are shown, not checked.
         assert server.predict() == (200, {"predictions": [2]})
 
 
-def test_metadata_over_grpc_omits_invalid_declarations() -> None:
-    class Odd(Double):
+def test_grpc_metadata_omits_invalid_declarations() -> None:
+    class InvalidTypes(Double):
         def get_input_types(self) -> Any:
             raise RuntimeError("not loaded")
 
@@ -398,16 +398,16 @@ def test_metadata_over_grpc_omits_invalid_declarations() -> None:
             await asyncio.sleep(0)
             return [{"name": "y", "datatype": "INT32", "shape": [-1]}]
 
-    with live(Odd()) as server:
+    with live(InvalidTypes()) as server:
         assert metadata_over_grpc(server) == [[], []]
         assert server.predict()[0] == 200
 
 
 @pytest.mark.parametrize("protocol", ["v1", "v2", "grpc-v2"])
-def test_with_the_predictors_health_checked_a_transformer_is_as_ready_as_it(protocol: str) -> None:
+def test_predictor_health_check_sets_transformer_readiness(protocol: str) -> None:
     predictor = Double()
-    with live(predictor, Double("other")) as behind:
-        host = behind.target if protocol == "grpc-v2" else behind.url.removeprefix("http://")
+    with live(predictor, Double("other")) as upstream:
+        host = upstream.target if protocol == "grpc-v2" else upstream.url.removeprefix("http://")
         config = PredictorConfig(host, protocol, predictor_health_check=True)
         with live(Double(), predictor_config=config) as server:
             assert server.get("/v2/health/ready") == (200, {"ready": True})
@@ -419,10 +419,10 @@ def test_with_the_predictors_health_checked_a_transformer_is_as_ready_as_it(prot
             assert server.predict()[0] == 200
             predictor.ready = True
             assert server.get("/v1/models/m")[0] == 200
-        closed = socket.create_server(("127.0.0.1", 0))
-        nobody = f"127.0.0.1:{closed.getsockname()[1]}"
-        closed.close()
-    config = PredictorConfig(nobody, protocol, predictor_health_check=True)
+        listener = socket.create_server(("127.0.0.1", 0))
+        closed_address = f"127.0.0.1:{listener.getsockname()[1]}"
+        listener.close()
+    config = PredictorConfig(closed_address, protocol, predictor_health_check=True)
     with live(Double(), predictor_config=config) as server:
         assert server.get("/v2/health/ready") == (503, {"error": "Server is not ready."})
         assert server.get("/v1/models/m") == (503, NOT_READY)

@@ -14,8 +14,8 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from kserve_live import HERE, Double, Script, live
-from test_model_repository import Shelf
+from kserve_live import LOOPBACK, Double, Script, live
+from test_model_repository import LoadingRepository
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from http_by_hand import get, post
@@ -24,7 +24,7 @@ from penstock.compat.kserve import Model, ModelServer, PredictorConfig
 from waiting import PATIENCE, at_once, until
 
 
-class Which(Model):
+class ReportsProcess(Model):
     """Returns its process id and its predictor."""
 
     def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
@@ -40,81 +40,81 @@ class Which(Model):
         return {"predictions": [os.getpid()], "host": self.predictor_host}
 
 
-def ready(name: str = "m") -> Which:
-    model = Which(name)
+def ready(name: str = "m") -> ReportsProcess:
+    model = ReportsProcess(name)
     model.load()
     return model
 
 
 def pids(server: Any, count: int = 40) -> set[int]:
     """Returns the process ids that handle a number of concurrent requests."""
-    answers = at_once([lambda: server.predict("m", "sleep") for _ in range(count)])
-    return {answer.result(PATIENCE)[1]["predictions"][0] for answer in answers}
+    responses = at_once([lambda: server.predict("m", "sleep") for _ in range(count)])
+    return {response.result(PATIENCE)[1]["predictions"][0] for response in responses}
 
 
-def test_requests_go_to_all_workers_over_all_protocols() -> None:
+def test_requests_are_distributed_to_all_workers() -> None:
     with live(ready(), workers=2) as server:
-        found = until(lambda: len(both := pids(server)) == 2 and both)
-        assert os.getpid() not in found
+        worker_pids = until(lambda: len(seen := pids(server)) == 2 and seen)
+        assert os.getpid() not in worker_pids
         tensor = {"name": "x", "shape": [1], "datatype": "INT64", "data": [1]}
-        status, said = server.post("/v2/models/m/infer", {"inputs": [tensor]})
-        assert (status, said["outputs"][0]["data"][0] in found) == (200, True)
+        status, body = server.post("/v2/models/m/infer", {"inputs": [tensor]})
+        assert (status, body["outputs"][0]["data"][0] in worker_pids) == (200, True)
         with grpc.insecure_channel(server.target) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             request = service_pb2.ModelInferRequest(model_name="m")
             request.inputs.add(name="x", datatype="INT64", shape=[1]).contents.int64_contents.append(1)
-            answer = stub.ModelInfer(request)
-        output = answer.outputs[0]
-        raw = answer.raw_output_contents
+            response = stub.ModelInfer(request)
+        output = response.outputs[0]
+        raw = response.raw_output_contents
         pid = np.frombuffer(raw[0], np.int64)[0] if raw else output.contents.int64_contents[0]
-        assert pid in found
+        assert pid in worker_pids
 
 
-def test_the_predictor_is_known_in_all_workers() -> None:
-    """KServe's own workers do not know it, and answer 501."""
+def test_predictor_config_is_set_in_all_workers() -> None:
+    """In KServe, workers lack the configuration and respond 501."""
     with live(ready(), workers=2, predictor_config=PredictorConfig("predictor:8080", "v2")) as server:
-        answers = [server.predict("m", "sleep")[1]["host"] for _ in range(8)]
-        assert set(answers) == {"predictor:8080"}
+        responses = [server.predict("m", "sleep")[1]["host"] for _ in range(8)]
+        assert set(responses) == {"predictor:8080"}
 
 
-def test_a_worker_computes_async_requests_concurrently() -> None:
+def test_workers_compute_async_requests_concurrently() -> None:
     class Counting(Model):
         async def predict(self, payload: Any, headers: Any = None, response_headers: Any = None) -> Any:
-            here = self.__dict__["here"] = self.__dict__.get("here", 0) + 1
+            active = self.__dict__["active"] = self.__dict__.get("active", 0) + 1
             await asyncio.sleep(0.05)
-            self.__dict__["here"] -= 1
-            return {"predictions": [here]}
+            self.__dict__["active"] -= 1
+            return {"predictions": [active]}
 
     model = Counting("m")
     model.load()
     with live(model, workers=2) as server:
 
-        def most() -> int:
-            answers = at_once([lambda: server.predict("m", 3) for _ in range(16)])
-            return max(answer.result(PATIENCE)[1]["predictions"][0] for answer in answers)
+        def max_concurrency() -> int:
+            responses = at_once([lambda: server.predict("m", 3) for _ in range(16)])
+            return max(response.result(PATIENCE)[1]["predictions"][0] for response in responses)
 
         # Requests that arrive while a worker waits go to it together.
-        until(lambda: most() > 1)
+        until(lambda: max_concurrency() > 1)
 
 
-def test_a_worker_that_dies_is_started_again() -> None:
+def test_dead_workers_are_restarted() -> None:
     with live(ready(), workers=2) as server:
-        before = until(lambda: len(both := pids(server)) == 2 and both)
+        before = until(lambda: len(seen := pids(server)) == 2 and seen)
         assert server.predict("m", "die")[0] >= 500
-        after = until(lambda: len(both := pids(server) - before) == 1 and both)
+        after = until(lambda: len(seen := pids(server) - before) == 1 and seen)
         assert len(after) == 1
         assert server.predict("m", "sleep")[0] == 200
 
 
 def test_all_workers_share_one_model_table() -> None:
-    with live(registered_models=Shelf(), workers=2) as server:
+    with live(registered_models=LoadingRepository(), workers=2) as server:
         assert server.load("a")[0] == 200
         assert [server.predict("a")[0] for _ in range(10)] == [200] * 10
         assert server.unload("a")[0] == 200
         assert [server.predict("a")[0] for _ in range(10)] == [404] * 10
 
 
-def test_readiness_holds_for_all_workers() -> None:
+def test_readiness_applies_to_all_workers() -> None:
     model = ready()
     with live(model, workers=2) as server:
         model.ready = False
@@ -123,8 +123,8 @@ def test_readiness_holds_for_all_workers() -> None:
         assert [server.predict("m")[0] for _ in range(6)] == [200] * 6
 
 
-def test_a_model_becomes_ready_after_its_workers_were_started() -> None:
-    model = Which("m")
+def test_models_may_become_ready_after_worker_start() -> None:
+    model = ReportsProcess("m")
     with live(model, workers=2) as server:
         assert server.predict("m")[0] == 503
         model.ready = True
@@ -133,29 +133,29 @@ def test_a_model_becomes_ready_after_its_workers_were_started() -> None:
 
 def test_metrics_include_all_workers() -> None:
     with live(ready(), workers=2) as server:
-        assert len(until(lambda: len(both := pids(server)) == 2 and both)) == 2
-        before = counted(server.url)
+        assert len(until(lambda: len(seen := pids(server)) == 2 and seen)) == 2
+        before = predict_count(server.url)
         for _ in range(10):
             server.predict("m")
-        until(lambda: counted(server.url) == before + 10)
+        until(lambda: predict_count(server.url) == before + 10)
 
 
-def counted(url: str) -> float:
+def predict_count(url: str) -> float:
     page = get(url, "/metrics").body.decode()
-    found = re.findall(r'^request_predict_seconds_count\{[^}]*model_name="m"[^}]*\} ([\d.]+)', page, re.MULTILINE)
-    return sum(map(float, found))
+    counts = re.findall(r'^request_predict_seconds_count\{[^}]*model_name="m"[^}]*\} ([\d.]+)', page, re.MULTILINE)
+    return sum(map(float, counts))
 
 
-def test_attributes_that_cannot_be_pickled_are_named() -> None:
+def test_unpicklable_attributes_are_named_in_the_error() -> None:
     model = ready()
     model.lock = threading.Lock()  # type: ignore[attr-defined]
-    said = r"^model 'm' cannot be sent to its workers: its attribute 'lock', a _thread\.lock, cannot be pickled"
-    with pytest.raises(SignatureError, match=said):
-        ModelServer(**HERE, workers=2).start([model])
+    text = r"^model 'm' cannot be sent to its workers: its attribute 'lock', a _thread\.lock, cannot be pickled"
+    with pytest.raises(SignatureError, match=text):
+        ModelServer(**LOOPBACK, workers=2).start([model])
 
 
-def test_a_model_controls_its_pickled_state() -> None:
-    class Careful(Double):
+def test_models_control_their_pickled_state() -> None:
+    class WithoutLock(Double):
         def __init__(self) -> None:
             super().__init__()
             self.lock = threading.Lock()
@@ -163,14 +163,14 @@ def test_a_model_controls_its_pickled_state() -> None:
         def __getstate__(self) -> Any:
             return {name: value for name, value in self.__dict__.items() if name != "lock"}
 
-    with live(Careful(), workers=2) as server:
+    with live(WithoutLock(), workers=2) as server:
         assert server.predict("m", 3) == (200, {"predictions": [6]})
 
 
-def test_models_of_the_script_itself_are_sent() -> None:
+def test_models_defined_in_the_script_are_sent_to_workers() -> None:
     text = """
 import os
-from kserve_live import HERE, announce
+from kserve_live import LOOPBACK, announce
 from penstock.compat.kserve import Model, ModelServer, logging
 
 FACTOR = 3
@@ -182,14 +182,14 @@ class Own(Model):
 
 model = Own("own")
 model.load()
-server = ModelServer(**HERE, workers=2)
+server = ModelServer(**LOOPBACK, workers=2)
 announce(server)
 server.start([model])
 """
     with Script(text) as running:
         url = running.url
-        answer = post(url, "/v1/models/own:predict", b'{"instances": [1, 2]}')
-        assert (answer.status, answer.json()) == (200, {"predictions": [3, 6]})
+        response = post(url, "/v1/models/own:predict", b'{"instances": [1, 2]}')
+        assert (response.status, response.json()) == (200, {"predictions": [3, 6]})
         running.signal(signal.SIGTERM)
         assert running.status() == 0
 
@@ -197,10 +197,10 @@ server.start([model])
 COUNTING = """
 import os, sys
 from prometheus_client import Counter
-from kserve_live import HERE, announce
+from kserve_live import LOOPBACK, announce
 from penstock.compat.kserve import Model, ModelServer
 
-THINGS = Counter("my_things", "What the script counts.", ["kind"])
+THINGS = Counter("my_things", "Things counted by the script.", ["kind"])
 print("imported as", __name__, sys.argv[1:], flush=True)
 
 class Counting(Model):
@@ -211,14 +211,14 @@ class Counting(Model):
 if __name__ == "__main__":
     model = Counting("m")
     model.load()
-    server = ModelServer(**HERE, workers=int(os.environ["WORKERS"]))
+    server = ModelServer(**LOOPBACK, workers=int(os.environ["WORKERS"]))
     announce(server)
     server.start([model])
 """
 
 
 @pytest.mark.parametrize("workers", ["1", "2"])
-def test_prometheus_metrics_of_a_script_are_on_the_page(tmp_path: Path, workers: str) -> None:
+def test_script_prometheus_metrics_appear_in_metrics(tmp_path: Path, workers: str) -> None:
     with Script(COUNTING, "--own", file=tmp_path / "script.py", WORKERS=workers) as running:
         url = running.url
         for _ in range(6):
@@ -228,19 +228,19 @@ def test_prometheus_metrics_of_a_script_are_on_the_page(tmp_path: Path, workers:
             return get(url, "/metrics").body.decode()
 
         until(lambda: 'my_things_total{kind="seen"} 6.0' in page(), "the count of all workers")
-        found = page()
-        assert found.count("# TYPE my_things counter") == 1
-        assert "penstock_" in found
-        assert "request_predict_seconds_bucket" in found
-        assert found.endswith("# EOF\n")
-        assert found.count("# EOF") == 1
+        text = page()
+        assert text.count("# TYPE my_things counter") == 1
+        assert "penstock_" in text
+        assert "request_predict_seconds_bucket" in text
+        assert text.endswith("# EOF\n")
+        assert text.count("# EOF") == 1
         running.signal(signal.SIGTERM)
         assert running.status() == 0
     # A model that cannot be pickled: its workers import the script with its arguments.
     assert ("imported as __mp_main__ ['--own']" in running.text) is (workers == "2")
 
 
-def test_a_script_that_serves_on_import_is_refused(tmp_path: Path) -> None:
+def test_scripts_that_serve_on_import_are_rejected(tmp_path: Path) -> None:
     text = COUNTING.replace('if __name__ == "__main__":', "if True:")
     with Script(text, file=tmp_path / "script.py", WORKERS="2") as running:
         assert running.status() == 1

@@ -84,61 +84,66 @@ class Old(OpenAIChatAdapterModel):
         return words()
 
 
-def ask(model: Any, **more: Any) -> Any:
+def chat(model: Any, **more: Any) -> Any:
     request = ChatCompletionRequest(model="m", messages=MESSAGES, **more)
-    return asyncio.run(gathered(model, request))
+    return asyncio.run(collected(model, request))
 
 
-async def gathered(model: Any, request: Any) -> Any:
-    answer = await model.create_chat_completion(request, "raw", {"headers": {}})
-    return [chunk async for chunk in answer] if hasattr(answer, "__aiter__") else answer
+async def collected(model: Any, request: Any) -> Any:
+    response = await model.create_chat_completion(request, "raw", {"headers": {}})
+    return [chunk async for chunk in response] if hasattr(response, "__aiter__") else response
 
 
-def test_r8_a_chat_is_a_completion_of_its_prompt() -> None:
+def test_r8_chat_is_a_completion_of_its_prompt() -> None:
     model = New()
-    answer = ask(model, temperature=0.5, max_tokens=3)
-    assert (answer.object, answer.id, answer.created, answer.usage.total_tokens) == ("chat.completion", "i", 5, 3)
-    assert (answer.choices[0].message.role, answer.choices[0].message.content) == ("assistant", "HI THERE")
-    assert answer.choices[0].finish_reason == "stop"
+    response = chat(model, temperature=0.5, max_tokens=3)
+    assert (response.object, response.id, response.created, response.usage.total_tokens) == (
+        "chat.completion",
+        "i",
+        5,
+        3,
+    )
+    assert (response.choices[0].message.role, response.choices[0].message.content) == ("assistant", "HI THERE")
+    assert response.choices[0].finish_reason == "stop"
     request, raw, context = model.seen
     assert isinstance(request, CompletionRequest)
     assert (request.prompt, request.temperature, request.max_tokens) == ("hi there", 0.5, 3)
     assert (raw, context) == ("raw", {"headers": {}})
 
 
-def test_r8_a_streamed_chat_is_an_event_per_chunk() -> None:
-    *events, done = ask(New(), stream=True)
+def test_r8_streamed_chat_sends_an_event_per_chunk() -> None:
+    *events, done = chat(New(), stream=True)
     assert done == "data: [DONE]\n\n"
     chunks = [json.loads(event.removeprefix("data: ")) for event in events]
     assert [one["choices"][0]["delta"]["content"] for one in chunks] == ["hi", "there"]
     assert {one["object"] for one in chunks} == {"chat.completion.chunk"}
 
 
-def test_r8_a_chat_of_0_13_has_params_and_a_context() -> None:
+def test_r8_chat_of_0_13_has_params_and_context() -> None:
     model = Old()
     params = CreateChatCompletionRequest(model="m", messages=MESSAGES, user="anna")
     request = ChatCompletionRequest(params=params, request_id="r", context={"headers": {"a": "b"}})
-    answer = asyncio.run(gathered(model, request))
-    assert (answer.choices[0].message.role, answer.choices[0].message.content) == ("robot", "HI THERE")
+    response = asyncio.run(collected(model, request))
+    assert (response.choices[0].message.role, response.choices[0].message.content) == ("robot", "HI THERE")
     seen = model.seen
     assert isinstance(seen.params, CreateCompletionRequest)
     assert (seen.params.prompt, seen.params.user, seen.params.temperature) == ("hi there", "anna", 1.0)
     assert (seen.request_id, seen.context) == ("r", {"headers": {"a": "b"}})
 
 
-def test_r8_a_stream_of_0_13_is_objects() -> None:
+def test_r8_stream_of_0_13_yields_objects() -> None:
     params = CreateChatCompletionRequest(model="m", messages=MESSAGES, stream=True)
-    chunks = asyncio.run(gathered(Old(), ChatCompletionRequest(params=params)))
+    chunks = asyncio.run(collected(Old(), ChatCompletionRequest(params=params)))
     assert [one.choices[0].delta.content for one in chunks] == ["hi", "there"]
 
 
 @pytest.mark.parametrize("model", [New(), Old()], ids=["new", "old"])
 def test_r8_only_one_choice_is_supported(model: Any) -> None:
     with pytest.raises(InvalidInput, match="n != 1 is not supported"):
-        ask(model, n=2)
+        chat(model, n=2)
 
 
-def test_r8_log_probabilities_are_carried_over() -> None:
+def test_r8_log_probabilities_are_converted() -> None:
     logprobs = CompletionLogProbs(
         tokens=["é", "x"], token_logprobs=[-0.5, None], top_logprobs=[{"é": -0.5, "e": -1.0}, None], text_offset=[0, 1]
     )
@@ -147,21 +152,21 @@ def test_r8_log_probabilities_are_carried_over() -> None:
         async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
             return completion("éx", logprobs=logprobs)
 
-    first, second = ask(Likely()).choices[0].logprobs.content
+    first, second = chat(Likely()).choices[0].logprobs.content
     assert (first.token, first.bytes, first.logprob) == ("é", [195, 169], -0.5)
     assert [(one.token, one.logprob) for one in first.top_logprobs] == [("é", -0.5), ("e", -1.0)]
     assert (second.token, second.top_logprobs) == ("x", [])
 
 
-def test_r8_an_error_of_the_completion_is_that_of_the_chat() -> None:
+def test_r8_completion_errors_are_chat_errors() -> None:
     class Refuses(New):
         async def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
             return create_error_response("no", "T")
 
-    assert ask(Refuses()).error.message == "no"
+    assert chat(Refuses()).error.message == "no"
 
 
-def test_r8_a_reader_that_stops_closes_the_completion() -> None:
+def test_r8_closing_the_stream_closes_the_completion() -> None:
     closed = []
 
     class Endless(New):
@@ -213,8 +218,8 @@ def test_r8_models_are_ready_and_abstract_methods_are_required() -> None:
     assert OpenAIModel("m").name == "m"
 
 
-def test_r8_an_error_has_its_text() -> None:
+def test_r8_openai_errors_have_a_text() -> None:
     assert str(OpenAIError("text")) == "text"
-    assert str(OpenAIError(create_error_response("said", "T", "p"))) == "said"
-    error = create_error_response("said")
-    assert error.model_dump() == {"error": {"code": "400", "message": "said", "param": "", "type": "BadRequestError"}}
+    assert str(OpenAIError(create_error_response("custom", "T", "p"))) == "custom"
+    error = create_error_response("custom")
+    assert error.model_dump() == {"error": {"code": "400", "message": "custom", "param": "", "type": "BadRequestError"}}

@@ -61,16 +61,20 @@ def client_of(url: str) -> OpenAI:
     return OpenAI(base_url=f"{url}/openai/v1", api_key="-", max_retries=0, timeout=PATIENCE)
 
 
-def ask(url: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], Any]:
+def send(url: str, path: str, body: Any = None, **headers: str) -> tuple[int, dict[str, str], Any]:
     data = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
     request = urllib.request.Request(url + path, data, headers={"content-type": "application/json", **headers})
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            status, told, text = answer.status, answer.headers, answer.read()
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            status, response_headers, text = response.status, response.headers, response.read()
     except urllib.error.HTTPError as error:
-        status, told, text = error.code, error.headers, error.read()
-    kind = told.get("content-type") or ""
-    return status, {name.lower(): value for name, value in told.items()}, json.loads(text) if "json" in kind else text
+        status, response_headers, text = error.code, error.headers, error.read()
+    kind = response_headers.get("content-type") or ""
+    return (
+        status,
+        {name.lower(): value for name, value in response_headers.items()},
+        json.loads(text) if "json" in kind else text,
+    )
 
 
 def completion(text: str, reason: str | None = "stop") -> Completion:
@@ -97,7 +101,7 @@ class New(OpenAIChatAdapterModel):
             case "bad":
                 raise InvalidInput("bad input")
             case "error":
-                return create_error_response("said", "T", "p")
+                return create_error_response("custom", "T", "p")
             case "raised":
                 raise OpenAIError("text")
             case "refused":
@@ -142,10 +146,10 @@ class Old(OpenAIModel):
 
 
 @pytest.mark.parametrize("kind", [New, Old], ids=["new", "old"])
-def test_r8_a_completion_of_either_version(serve: Serve, kind: Any) -> None:
+def test_r8_completions_work_in_both_versions(serve: Serve, kind: Any) -> None:
     model = kind()
     url = serve(model)
-    status, headers, body = ask(url, "/openai/v1/completions", {"model": "m", "prompt": "hi", "user": "u", "extra": 1})
+    status, headers, body = send(url, "/openai/v1/completions", {"model": "m", "prompt": "hi", "user": "u", "extra": 1})
     assert (status, headers["x-mine"]) == (202 if kind is New else 200, "1")
     choice = {"index": 0, "text": "HI", "logprobs": None, "finish_reason": "stop"}
     assert body == {
@@ -156,9 +160,11 @@ def test_r8_a_completion_of_either_version(serve: Serve, kind: Any) -> None:
     assert [event.choices[0].text for event in events] == ["hi", "there"]
 
 
-def test_r8_additional_arguments_of_a_handler(serve: Serve) -> None:
+def test_r8_handlers_get_raw_request_and_context(serve: Serve) -> None:
     model = New()
-    ask(serve(model), "/openai/v1/completions?a=b", {"model": "m", "prompt": "hi", "extra": 1}, **{"X-Request-Id": "r"})
+    send(
+        serve(model), "/openai/v1/completions?a=b", {"model": "m", "prompt": "hi", "extra": 1}, **{"X-Request-Id": "r"}
+    )
     ((request, raw, context),) = model.seen
     assert (request.prompt, request.extra, request.max_tokens) == ("hi", 1, 16)
     assert context["headers"]["x-request-id"] == "r"
@@ -169,23 +175,23 @@ def test_r8_additional_arguments_of_a_handler(serve: Serve) -> None:
     assert "upstream_headers" not in raw
 
 
-def test_r8_the_argument_of_a_handler_of_0_13(serve: Serve) -> None:
+def test_r8_handlers_of_0_13_get_one_request_argument(serve: Serve) -> None:
     model = Old()
     url = serve(model)
-    ask(url, "/openai/v1/completions", {"model": "m", "prompt": "hi", "user": "u"}, **{"X-Request-Id": "r"})
+    send(url, "/openai/v1/completions", {"model": "m", "prompt": "hi", "user": "u"}, **{"X-Request-Id": "r"})
     (request,) = model.seen
     assert request.request_id == "r"
     assert sorted(request.context) == ["headers", "response"]
     assert request.params.model_dump(exclude_unset=True) == {"model": "m", "prompt": "hi", "user": "u"}
     assert request.params.temperature == 1.0
-    _, _, body = ask(url, "/openai/v1/chat/completions", {"model": "m", "messages": HELLO})
+    _, _, body = send(url, "/openai/v1/chat/completions", {"model": "m", "messages": HELLO})
     assert body["messages"] == HELLO
 
 
-def test_r8_chats_by_openais_client(serve: Serve) -> None:
+def test_r8_openai_client_completes_chats(serve: Serve) -> None:
     client = client_of(serve(New()))
-    answer = client.chat.completions.create(model="m", messages=HELLO)
-    assert answer.choices[0].message.content == "HI THERE"
+    response = client.chat.completions.create(model="m", messages=HELLO)
+    assert response.choices[0].message.content == "HI THERE"
     events = client.chat.completions.create(model="m", messages=HELLO, stream=True)
     assert [event.choices[0].delta.content for event in events] == ["hi", "there"]
 
@@ -204,11 +210,11 @@ class Encoder(OpenAIEncoderModel):
         return Rerank(id="i", model=request.model, results=results)
 
 
-def test_r8_embeddings_and_ranks(serve: Serve) -> None:
+def test_r8_embeddings_and_rerank(serve: Serve) -> None:
     url = serve(Encoder("e"))
-    answer = client_of(url).embeddings.create(model="e", input=["a", "bb"], encoding_format="float")
-    assert [one.embedding for one in answer.data] == [[1.0], [2.0]]
-    _, _, body = ask(url, "/openai/v1/rerank", {"model": "e", "query": "q", "documents": ["x", "y"]})
+    response = client_of(url).embeddings.create(model="e", input=["a", "bb"], encoding_format="float")
+    assert [one.embedding for one in response.data] == [[1.0], [2.0]]
+    _, _, body = send(url, "/openai/v1/rerank", {"model": "e", "query": "q", "documents": ["x", "y"]})
     assert body == {
         "id": "i", "model": "e", "usage": {"prompt_tokens": 0, "total_tokens": 0},
         "results": [{"index": 0, "document": {"text": "x"}, "relevance_score": 1.0},
@@ -225,23 +231,23 @@ def test_r8_embeddings_and_ranks(serve: Serve) -> None:
         ("rerank", "m", "Rerank"),
     ],
 )
-def test_r8_a_model_of_another_kind(serve: Serve, path: str, model: str, name: str) -> None:
-    said = {"model": model, "prompt": "p", "messages": HELLO, "input": "i", "query": "q", "documents": ["d"]}
-    status, _, body = ask(serve(New(), Encoder("e")), f"/openai/v1/{path}", said)
+def test_r8_unsupported_apis_of_a_model_are_refused(serve: Serve, path: str, model: str, name: str) -> None:
+    fields = {"model": model, "prompt": "p", "messages": HELLO, "input": "i", "query": "q", "documents": ["d"]}
+    status, _, body = send(serve(New(), Encoder("e")), f"/openai/v1/{path}", fields)
     error = {"code": "400", "message": f"Model {model} does not support {name} API", "param": "",
              "type": "BadRequestError"}  # fmt: skip
     assert (status, body) == (400, {"error": error})
 
 
 @pytest.mark.parametrize(
-    ("said", "status", "body"),
+    ("fields", "status", "body"),
     [
         ({"prompt": "boom"}, 500, {"error": "RuntimeError : no"}),
         ({"prompt": "bad"}, 400, {"error": "bad input"}),
-        ({"prompt": "error"}, 400, {"error": {"code": "400", "message": "said", "param": "p", "type": "T"}}),
+        ({"prompt": "error"}, 400, {"error": {"code": "400", "message": "custom", "param": "p", "type": "T"}}),
         ({"prompt": "raised"}, 500, {"error": {"code": "500", "message": "text", "param": "", "type": "OpenAIError"}}),
         ({"prompt": "refused"}, 400, {"error": {"code": "400", "message": "m", "param": "p", "type": "T"}}),
-        ({"prompt": "p", "model": "nobody"}, 404, {"error": "Model with name nobody does not exist."}),
+        ({"prompt": "p", "model": "unknown"}, 404, {"error": "Model with name unknown does not exist."}),
         ({"prompt": "p", "model": "plain"}, 404, {"error": "Model with name plain does not exist."}),
         ({"prompt": "p", "model": "late"}, 503, {"error": "Model with name late is not ready."}),
         ({"prompt": "p", "model": None}, 422, ["body", "model"]),
@@ -249,41 +255,41 @@ def test_r8_a_model_of_another_kind(serve: Serve, path: str, model: str, name: s
         ({"prompt": "p", "n": 1000}, 422, ["body", "n"]),
     ],
 )
-def test_r8_errors_and_their_statuses(serve: Serve, said: Any, status: int, body: Any) -> None:
-    late = New("late")
-    late.ready = False
-    url = serve(New(), late, BaseKServeModel("plain"))
-    found, headers, told = ask(url, "/openai/v1/completions", {"model": "m", **said})
-    assert (found, headers["content-type"]) == (status, "application/json")
-    assert (told["detail"][0]["loc"] if status == 422 else told) == body
+def test_r8_errors_map_to_statuses(serve: Serve, fields: Any, status: int, body: Any) -> None:
+    unready = New("late")
+    unready.ready = False
+    url = serve(New(), unready, BaseKServeModel("plain"))
+    actual, headers, response = send(url, "/openai/v1/completions", {"model": "m", **fields})
+    assert (actual, headers["content-type"]) == (status, "application/json")
+    assert (response["detail"][0]["loc"] if status == 422 else response) == body
 
 
-def test_r8_a_body_that_is_no_json(serve: Serve) -> None:
+def test_r8_invalid_json_bodies_are_rejected(serve: Serve) -> None:
     url = serve(New())
-    status, _, body = ask(url, "/openai/v1/completions", b"{nope")
+    status, _, body = send(url, "/openai/v1/completions", b"{nope")
     detail = {"type": "json_invalid", "loc": ["body", 1], "msg": "JSON decode error", "input": {},
               "ctx": {"error": "Expecting property name enclosed in double quotes"}}  # fmt: skip
     assert (status, body) == (422, {"detail": [detail]})
-    status, _, body = ask(url, "/openai/v1/completions", b"[]")
+    status, _, body = send(url, "/openai/v1/completions", b"[]")
     assert (status, body["detail"][0]["loc"]) == (422, ["body"])
-    status, _, body = ask(url, "/openai/v1/completions", b'{"model": "m", "prompt": "\\ud800"}')
-    told = "'prompt' has half of a surrogate pair, expected Unicode text"
-    assert (status, body["detail"][0]["ctx"]) == (422, {"error": told})
+    status, _, body = send(url, "/openai/v1/completions", b'{"model": "m", "prompt": "\\ud800"}')
+    text = "'prompt' has half of a surrogate pair, expected Unicode text"
+    assert (status, body["detail"][0]["ctx"]) == (422, {"error": text})
 
 
-def test_r8_models_are_listed_and_looked_up(serve: Serve) -> None:
-    late = New("late")
-    late.ready = False
-    url = serve(New(), late, Encoder("e"))
+def test_r8_models_are_listed_and_retrieved(serve: Serve) -> None:
+    unready = New("late")
+    unready.ready = False
+    url = serve(New(), unready, Encoder("e"))
     assert [(one.id, one.owned_by) for one in client_of(url).models.list()] == [("m", ""), ("late", ""), ("e", "")]
-    assert ask(url, "/openai/v1/models/m")[::2] == (200, None)
-    assert ask(url, "/openai/v1/models/late")[::2] == (503, {"error": "Model with name late is not ready."})
-    assert ask(url, "/openai/v1/models/x")[::2] == (404, {"error": "Model with name x does not exist."})
+    assert send(url, "/openai/v1/models/m")[::2] == (200, None)
+    assert send(url, "/openai/v1/models/late")[::2] == (503, {"error": "Model with name late is not ready."})
+    assert send(url, "/openai/v1/models/x")[::2] == (404, {"error": "Model with name x does not exist."})
 
 
-def test_r8_an_error_within_a_stream_is_an_event(serve: Serve) -> None:
+def test_r8_errors_within_a_stream_are_events(serve: Serve) -> None:
     url = serve(New())
-    _, headers, body = ask(url, "/openai/v1/completions", {"model": "m", "prompt": "a fail", "stream": True})
+    _, headers, body = send(url, "/openai/v1/completions", {"model": "m", "prompt": "a fail", "stream": True})
     assert headers["content-type"].startswith("text/event-stream")
     assert headers["x-mine"] == "1"
     first, second, done, rest = body.decode().split("\n\n")
@@ -291,7 +297,7 @@ def test_r8_an_error_within_a_stream_is_an_event(serve: Serve) -> None:
     assert json.loads(second.removeprefix("data: "))["error"]["message"] == "RuntimeError : midway"
     assert (done, rest) == ("data: [DONE]", "")
     # Before the first chunk the error has its own status.
-    assert ask(url, "/openai/v1/completions", {"model": "m", "prompt": "fail", "stream": True})[0] == 500
+    assert send(url, "/openai/v1/completions", {"model": "m", "prompt": "fail", "stream": True})[0] == 500
 
 
 def test_r8_pydantic_objects_and_plain_handlers_work(serve: Serve) -> None:
@@ -303,19 +309,19 @@ def test_r8_pydantic_objects_and_plain_handlers_work(serve: Serve) -> None:
         def create_completion(self, request: Any, raw_request: Any = None, context: Any = None) -> Any:
             return Mine(id="i", thread=threading.get_ident())
 
-        async def create_chat_completion(self, request: Any, **given: Any) -> Any:
-            return {"given": sorted(given)}
+        async def create_chat_completion(self, request: Any, **arguments: Any) -> Any:
+            return {"arguments": sorted(arguments)}
 
     url = serve(Plain("m"))
-    _, _, body = ask(url, "/openai/v1/completions", {"model": "m", "prompt": "p"})
+    _, _, body = send(url, "/openai/v1/completions", {"model": "m", "prompt": "p"})
     assert body["id"] == "i"
     assert body["thread"] != threading.get_ident()
-    _, _, body = ask(url, "/openai/v1/chat/completions", {"model": "m", "messages": HELLO})
-    assert body == {"given": ["context", "raw_request"]}
+    _, _, body = send(url, "/openai/v1/chat/completions", {"model": "m", "messages": HELLO})
+    assert body == {"arguments": ["context", "raw_request"]}
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_r8_a_client_that_leaves_cancels_the_handler(serve: Serve, stream: bool) -> None:
+def test_r8_client_disconnect_cancels_the_handler(serve: Serve, stream: bool) -> None:
     started, ended = threading.Event(), threading.Event()
 
     class Endless(OpenAIModel):
@@ -348,7 +354,7 @@ def test_r8_a_client_that_leaves_cancels_the_handler(serve: Serve, stream: bool)
     assert ended.wait(PATIENCE)
 
 
-def test_r8_a_proxy_hands_streams_through(serve: Serve) -> None:
+def test_r8_proxy_forwards_streams_and_errors(serve: Serve) -> None:
     upstream = serve(New())
     url = serve(OpenAIProxyModel("m", f"{upstream}/openai", health_endpoint="/v1/models/m"))
     client = client_of(url)
@@ -356,23 +362,23 @@ def test_r8_a_proxy_hands_streams_through(serve: Serve) -> None:
     events = client.completions.create(model="m", prompt="hi there", stream=True)
     assert [event.choices[0].text for event in events] == ["hi", "there"]
     assert client.chat.completions.create(model="m", messages=HELLO).choices[0].message.content == "HI THERE"
-    status, _, body = ask(url, "/openai/v1/completions", {"model": "m", "prompt": "error"})
-    assert (status, body["error"]["message"]) == (400, "said")
-    assert ask(url, "/openai/v1/models/m")[0] == 200
+    status, _, body = send(url, "/openai/v1/completions", {"model": "m", "prompt": "error"})
+    assert (status, body["error"]["message"]) == (400, "custom")
+    assert send(url, "/openai/v1/models/m")[0] == 200
 
 
-def test_r8_a_proxy_with_an_unreachable_upstream_is_not_ready(serve: Serve) -> None:
+def test_r8_proxy_with_unreachable_upstream_is_not_ready(serve: Serve) -> None:
     url = serve(OpenAIProxyModel("m", "http://127.0.0.1:1"))
-    status, _, body = ask(url, "/openai/v1/models/m")
+    status, _, body = send(url, "/openai/v1/models/m")
     assert (status, body) == (503, {"error": "Model with name m is not ready."})
 
 
 @pytest.mark.parametrize(("prefix", "path"), [("", "/v1"), ("llm", "/llm/v1"), ("/llm/", "/llm/v1")])
-def test_r8_the_prefix_is_the_environments(
+def test_r8_environment_sets_the_route_prefix(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, prefix: str, path: str
 ) -> None:
     monkeypatch.setenv("KSERVE_OPENAI_ROUTE_PREFIX", prefix)
-    status, _, body = ask(serve(New()), f"{path}/completions", {"model": "m", "prompt": "p"})
+    status, _, body = send(serve(New()), f"{path}/completions", {"model": "m", "prompt": "p"})
     assert (status, body["choices"][0]["text"]) == (202, "P")
 
 

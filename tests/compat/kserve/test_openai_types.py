@@ -53,24 +53,24 @@ OF_OPENAPI = """
 """
 
 
-def test_r8_the_names_of_both_versions_exist() -> None:
+def test_r8_type_names_of_both_versions_exist() -> None:
     assert not [name for name in {*NEW.split(), *OLD.split()} if not hasattr(types, name)]
     assert not [name for name in OF_OPENAPI.split() if not hasattr(openapi, name)]
 
 
-def test_r8_a_response_is_json_with_nulls() -> None:
+def test_r8_responses_are_json_with_nulls() -> None:
     choice = CompletionChoice(index=0, text="é", finish_reason="stop", logprobs=None)
-    answer = Completion(id="i", created=5, model="m", choices=[choice], usage=UsageInfo(prompt_tokens=1))
+    completion = Completion(id="i", created=5, model="m", choices=[choice], usage=UsageInfo(prompt_tokens=1))
     expected = {
         "id": "i", "object": "text_completion", "created": 5, "model": "m",
         "choices": [{"index": 0, "text": "é", "logprobs": None, "finish_reason": "stop"}],
         "system_fingerprint": None,
         "usage": {"prompt_tokens": 1, "total_tokens": 0, "completion_tokens": 0},
     }  # fmt: skip
-    assert json.loads(answer.model_dump_json()) == answer.model_dump() == expected
-    assert "é" in answer.model_dump_json()
-    assert Completion.model_validate_json(answer.model_dump_json()) == answer
-    short = answer.model_dump(exclude_none=True, exclude_unset=True)
+    assert json.loads(completion.model_dump_json()) == completion.model_dump() == expected
+    assert "é" in completion.model_dump_json()
+    assert Completion.model_validate_json(completion.model_dump_json()) == completion
+    short = completion.model_dump(exclude_none=True, exclude_unset=True)
     assert short == {
         "id": "i", "created": 5, "model": "m",
         "choices": [{"index": 0, "text": "é", "finish_reason": "stop"}],
@@ -85,7 +85,7 @@ def test_r8_ids_and_times_are_created() -> None:
     assert first.created > 1_700_000_000
 
 
-def test_r8_a_request_retains_unknown_members() -> None:
+def test_r8_requests_retain_unknown_members() -> None:
     request = CompletionRequest.model_validate({"model": "m", "prompt": "p", "top_k": 3})
     assert (request.top_k, request.model_extra) == (3, {"top_k": 3})
     assert request.model_dump(exclude_unset=True) == {"model": "m", "prompt": "p", "top_k": 3}
@@ -93,13 +93,13 @@ def test_r8_a_request_retains_unknown_members() -> None:
 
 
 @pytest.mark.parametrize("kind", [CreateCompletionRequest, CreateChatCompletionRequest])
-def test_r8_the_old_requests_have_their_defaults(kind: Any) -> None:
-    said = {"model": "m", "prompt": "p", "messages": [{"role": "user", "content": "p"}]}
-    request = kind.model_validate(said)
+def test_r8_requests_of_0_13_have_their_defaults(kind: Any) -> None:
+    body = {"model": "m", "prompt": "p", "messages": [{"role": "user", "content": "p"}]}
+    request = kind.model_validate(body)
     assert (request.temperature, request.top_p, request.stop, request.n) == (1.0, 1.0, None, 1)
 
 
-def test_r8_one_class_is_the_request_of_both_versions() -> None:
+def test_r8_one_request_class_serves_both_versions() -> None:
     new = CompletionRequest(model="m", prompt="p")
     assert new.params is new
     assert new.context is None
@@ -110,7 +110,7 @@ def test_r8_one_class_is_the_request_of_both_versions() -> None:
     assert (old.prompt, old.max_tokens, old.stream) == ("p", 3, False)
     assert json.loads(old.model_dump_json(exclude_unset=True)) == {"model": "m", "prompt": "p", "max_tokens": 3}
     with pytest.raises(AttributeError, match="nothing"):
-        old.nothing  # noqa: B018 - a look is the test
+        old.nothing  # noqa: B018 - attribute access is the test
 
 
 def test_r8_messages_are_dicts_with_attributes() -> None:
@@ -122,11 +122,11 @@ def test_r8_messages_are_dicts_with_attributes() -> None:
     assert second.root.content[0]["text"] == "x"
     assert request.model_dump(include={"messages"}) == {"messages": messages}
     with pytest.raises(AttributeError):
-        first.nothing  # noqa: B018 - a look is the test
+        first.nothing  # noqa: B018 - attribute access is the test
 
 
 @pytest.mark.parametrize(
-    ("kind", "said", "where", "message"),
+    ("kind", "body", "location", "message"),
     [
         (CreateCompletionRequest, {"prompt": "p"}, ["model"], "Field required"),
         (CreateCompletionRequest, {"model": "m"}, ["prompt"], "Field required"),
@@ -149,11 +149,11 @@ def test_r8_messages_are_dicts_with_attributes() -> None:
         (RerankRequest, {"query": "q"}, ["documents"], "Field required"),
     ],
 )  # fmt: skip
-def test_r8_problems_have_a_location(kind: Any, said: Any, where: list[Any], message: str) -> None:
-    with pytest.raises(ValidationError) as told:
-        kind.model_validate(said)
-    (error,) = told.value.errors()
-    assert (error["loc"], error["msg"]) == (where, message)
+def test_r8_validation_errors_have_a_location(kind: Any, body: Any, location: list[Any], message: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        kind.model_validate(body)
+    (error,) = caught.value.errors()
+    assert (error["loc"], error["msg"]) == (location, message)
 
 
 def test_r8_pydantic_objects_are_accepted() -> None:
@@ -180,20 +180,20 @@ def test_r8_members_can_be_changed() -> None:
 
 
 def test_r8_model_construct_does_not_validate() -> None:
-    made = CompletionChunk.model_construct(model="m", choices=[{"anything": 1}])
-    assert made.model_dump(include={"choices", "usage"}) == {"choices": [{"anything": 1}], "usage": None}
+    chunk = CompletionChunk.model_construct(model="m", choices=[{"anything": 1}])
+    assert chunk.model_dump(include={"choices", "usage"}) == {"choices": [{"anything": 1}], "usage": None}
 
 
-def test_r8_errors_and_vectors() -> None:
+def test_r8_error_and_embedding_types() -> None:
     error = ErrorResponse(error=Error(code="400", message="m", param=None, type="t"))
     assert error.model_dump() == {"error": {"code": "400", "message": "m", "param": None, "type": "t"}}
     data = [EmbeddingResponseData(index=0, embedding=[1.0, 2]), EmbeddingResponseData(index=1, embedding="AAA=")]
     assert [one.embedding for one in Embedding(model="m", data=data).data] == [[1.0, 2.0], "AAA="]
 
 
-def test_r8_members_stand_in_the_order_of_0_13() -> None:
-    said = CompletionChoice(text="t", index=0, more=1)
-    assert list(said.model_dump()) == ["finish_reason", "index", "logprobs", "text", "more"]
-    made = Completion.model_construct(usage=None, model="m", choices=[], id="i")
+def test_r8_members_have_the_order_of_0_13() -> None:
+    choice = CompletionChoice(text="t", index=0, more=1)
+    assert list(choice.model_dump()) == ["finish_reason", "index", "logprobs", "text", "more"]
+    completion = Completion.model_construct(usage=None, model="m", choices=[], id="i")
     expected = ["id", "choices", "created", "model", "system_fingerprint", "object", "usage"]
-    assert list(made.model_dump()) == expected
+    assert list(completion.model_dump()) == expected

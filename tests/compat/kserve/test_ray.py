@@ -33,7 +33,7 @@ SCRIPT = Path(__file__).parent / "ray_models.py"
 START = 120.0
 
 
-class Answer:
+class Result:
     """The result of a handle's `remote`: awaitable, or with a blocking `result`."""
 
     def __init__(self, value: Any) -> None:
@@ -65,16 +65,16 @@ class Handle:
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, dict[str, Any]]] = []
-        self.answers: list[Answer] = []
-        self.load = Method(lambda: Answer(None))
-        self.get_input_types = Method(lambda: Answer([{"name": "x", "datatype": "FP32", "shape": [-1]}]))
-        self.get_output_types = Method(lambda: Answer(of_ray("Tried to call a method 'get_output_types'")))
+        self.results: list[Result] = []
+        self.load = Method(lambda: Result(None))
+        self.get_input_types = Method(lambda: Result([{"name": "x", "datatype": "FP32", "shape": [-1]}]))
+        self.get_output_types = Method(lambda: Result(ray_error("Tried to call a method 'get_output_types'")))
 
-    def remote(self, body: Any, **more: Any) -> Answer:
+    def remote(self, body: Any, **more: Any) -> Result:
         self.calls.append((body, more))
-        answer = Answer(self.compute(body, more.get("verb")))
-        self.answers.append(answer)
-        return answer
+        result = Result(self.compute(body, more.get("verb")))
+        self.results.append(result)
+        return result
 
     def compute(self, body: Any, verb: Any) -> Any:
         if verb is InferenceVerb.EXPLAIN:
@@ -84,19 +84,19 @@ class Handle:
             output.set_data_from_numpy(body.inputs[0].as_numpy() * 2)
             return InferResponse(body.id, body.model_name, [output])
         if body["instances"] == ["bad"]:
-            return of_ray("a report of many lines", InvalidInput("not this"))
+            return ray_error("a report of many lines", InvalidInput("not this"))
         # As a model of dialect 0.21 responds, with headers.
         return {"predictions": [2 * one for one in body["instances"]]}, {"x-own": "1"}
 
 
-def of_ray(text: str, cause: Exception | None = None) -> Exception:
+def ray_error(text: str, cause: Exception | None = None) -> Exception:
     """Returns an exception as Ray raises it."""
     error = RuntimeError(text)
     error.cause = cause  # type: ignore[attr-defined]
     return error
 
 
-def test_r13_a_ray_model_returns_its_deployments_results() -> None:
+def test_r13_ray_model_returns_deployment_results() -> None:
     handle = Handle()
     model = RayModel("double", handle)
     assert not model.ready
@@ -116,18 +116,18 @@ def test_r13_a_ray_model_returns_its_deployments_results() -> None:
     assert handle.calls[1][1] == {"headers": None, "verb": InferenceVerb.EXPLAIN}
 
 
-def test_r13_a_failed_load_raises() -> None:
+def test_r13_failed_load_raises() -> None:
     handle = Handle()
-    handle.load = Method(lambda: Answer(of_ray("report", ValueError("no weights"))))
+    handle.load = Method(lambda: Result(ray_error("report", ValueError("no weights"))))
     model = RayModel("double", handle)
     with pytest.raises(ValueError, match="no weights"):
         model.load()
     assert not model.ready
-    handle.load = Method(lambda: Answer(of_ray("Tried to call a method 'load' that does not exist.")))
+    handle.load = Method(lambda: Result(ray_error("Tried to call a method 'load' that does not exist.")))
     assert model.load()
 
 
-def test_r13_a_disconnected_client_cancels_its_request() -> None:
+def test_r13_client_disconnect_cancels_the_ray_request() -> None:
     class Waiting(Handle):
         def compute(self, body: Any, verb: Any) -> Any:
             return asyncio.Event()
@@ -135,22 +135,22 @@ def test_r13_a_disconnected_client_cancels_its_request() -> None:
     async def main() -> None:
         handle = Waiting()
         task = asyncio.ensure_future(of_handle("m", handle)({}))
-        while not handle.answers:
+        while not handle.results:
             await asyncio.sleep(0)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        assert handle.answers[0].cancelled
+        assert handle.results[0].cancelled
 
     asyncio.run(main())
 
 
-def test_s05_a_handle_is_served() -> None:
+def test_s05_ray_handle_is_served() -> None:
     handle = Handle()
     with serving(of_handle("m", handle)) as server:
-        answered = server.predict({"instances": [1, 2]}, x_a="b")
-        assert (answered.status_code, answered.json()) == (200, {"predictions": [2, 4]})
-        assert answered.headers["x-own"] == "1"
+        response = server.predict({"instances": [1, 2]}, x_a="b")
+        assert (response.status_code, response.json()) == (200, {"predictions": [2, 4]})
+        assert response.headers["x-own"] == "1"
         assert handle.calls[0][1]["headers"]["x-a"] == "b"
         assert server.post("/v1/models/m:explain", {"instances": [1]}).json() == {"explanations": [1]}
         refused = server.predict({"instances": ["bad"]})
@@ -159,7 +159,7 @@ def test_s05_a_handle_is_served() -> None:
         assert np.frombuffer(server.call().raw_output_contents[0], np.float32).tolist() == [2, 4]
 
 
-def test_r13_rows_are_batched_in_front_of_a_handle() -> None:
+def test_r13_requests_to_a_handle_are_batched() -> None:
     from penstock.compat.kserve._request.bind import BindOptions
 
     handle = Handle()
@@ -169,14 +169,14 @@ def test_r13_rows_are_batched_in_front_of_a_handle() -> None:
 
         async def many() -> list[Any]:
             async with InferenceRESTClient() as client:
-                asked = (client.infer(server.http, {"instances": [number]}, "m") for number in range(8))
-                return await asyncio.gather(*asked)
+                requests = (client.infer(server.http, {"instances": [number]}, "m") for number in range(8))
+                return await asyncio.gather(*requests)
 
         assert asyncio.run(many()) == [{"predictions": [2 * number]} for number in range(8)]
     assert [len(body["instances"]) for body, _ in handle.calls] == [8]
 
 
-def test_r13_a_streaming_handle_streams() -> None:
+def test_r13_streaming_handle_streams() -> None:
     class Streaming(Handle):
         handle_options = SimpleNamespace(stream=True)
 
@@ -244,7 +244,7 @@ def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
             process.wait()
 
 
-def test_r13_d11_a_real_ray(real: tuple[str, str]) -> None:
+def test_r13_d11_models_on_a_real_ray(real: tuple[str, str]) -> None:
     http, address = real
     rows = {"instances": [1, 2]}
 
@@ -252,15 +252,17 @@ def test_r13_d11_a_real_ray(real: tuple[str, str]) -> None:
         async with InferenceRESTClient() as client:
             for name in ("double", "first"):
                 assert await client.is_model_ready(http, name)
-                answer = await client.infer(http, rows, name, headers={"x-own": "1"})
-                assert answer == {"predictions": [2, 4], "own": "1"}
+                prediction = await client.infer(http, rows, name, headers={"x-own": "1"})
+                assert prediction == {"predictions": [2, 4], "own": "1"}
             assert await client.infer(http, rows, "bare") == {"predictions": [1, 2]}
             assert await client.explain(http, "double", rows) == {"explanations": [1, 2]}
             with pytest.raises(httpx.HTTPStatusError) as caught:
                 await client.infer(http, {"instances": ["bad"]}, "double")
             assert (caught.value.response.status_code, caught.value.response.json()) == (400, {"error": "not this"})
             many = [client.infer(http, {"instances": [number]}, "double") for number in range(100)]
-            assert [said["predictions"] for said in await asyncio.gather(*many)] == [[2 * n] for n in range(100)]  # type: ignore[index]
+            assert [predicted["predictions"] for predicted in await asyncio.gather(*many)] == [
+                [2 * n] for n in range(100)
+            ]  # type: ignore[index]
         x = InferInput("x", [1, 2], "FP32")
         x.set_data_from_numpy(ROW)
         async with InferenceRESTClient(RESTConfig(protocol="v2")) as client:
@@ -274,6 +276,6 @@ def test_r13_d11_a_real_ray(real: tuple[str, str]) -> None:
                 await rpc.infer(InferRequest("none", [x]))
 
     asyncio.run(main())
-    described = httpx.get(f"{http}/v2/models/double").json()
-    assert described["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1]}]
+    metadata = httpx.get(f"{http}/v2/models/double").json()
+    assert metadata["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1]}]
     assert httpx.get(f"{http}/v2/models/bare").json()["inputs"] == []

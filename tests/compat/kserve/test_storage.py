@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import FILES, found, packed_tar, packed_zip
+from stored import FILES, files_in, packed_tar, packed_zip
 
 from penstock.compat.kserve.storage import Storage
 
@@ -60,7 +60,7 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", os.environ.copy())
 
 
-def test_r9_a_local_path_without_a_folder_is_returned(tmp_path: Path) -> None:
+def test_r9_local_path_without_out_dir_is_returned(tmp_path: Path) -> None:
     assert Storage.download(str(tmp_path)) == str(tmp_path)
     assert Storage.download(f"file://{tmp_path}") == str(tmp_path)
     spaced = tmp_path / "a b"
@@ -76,14 +76,14 @@ def test_r9_local_files_are_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(tmp_path)
     for _ in range(2):
         assert Storage.download("source", str(out)) == str(out)
-    assert found(out) == {"model.json": b"{}"}
+    assert files_in(out) == {"model.json": b"{}"}
     assert (out / "sub" / "b").read_bytes() == b"b"
     assert (out / "model.json").is_symlink()
     single = Storage.download(f"file://{source}/model.json", str(tmp_path / "single"))
-    assert found(single) == {"model.json": b"{}"}
+    assert files_in(single) == {"model.json": b"{}"}
 
 
-def test_r9_missing_paths_are_named(tmp_path: Path) -> None:
+def test_r9_missing_paths_are_named_in_the_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"Local path file:///no/such does not exist\."):
         Storage.download("file:///no/such")
     with pytest.raises(RuntimeError, match="Cannot locate source uri /mnt/pvc/no/such for PVC"):
@@ -94,20 +94,20 @@ def test_r9_missing_paths_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["ftp://host/a", "relative/that/is/not", "http://host"])
-def test_r9_other_schemes_are_refused(uri: str) -> None:
+def test_r9_unknown_schemes_are_rejected(uri: str) -> None:
     with pytest.raises(RuntimeError, match=f"Cannot recognize storage type for {uri}"):
         Storage.download(uri)
 
 
-def test_r9_a_mounted_folder_is_left_to_its_agent(tmp_path: Path) -> None:
-    assert Storage.download("/mnt/models/of/nobody", str(tmp_path / "out")) == str(tmp_path / "out")
+def test_r9_mounted_model_folder_is_not_downloaded(tmp_path: Path) -> None:
+    assert Storage.download("/mnt/models/a", str(tmp_path / "out")) == str(tmp_path / "out")
 
 
-def test_r9_a_local_archive_is_unpacked_and_stays(tmp_path: Path) -> None:
+def test_r9_local_archive_is_unpacked_and_not_removed(tmp_path: Path) -> None:
     archive = tmp_path / "model.tar.gz"
     archive.write_bytes(packed_tar(FILES))
     out = Storage.download(str(archive), str(tmp_path / "out"))
-    assert found(out) == FILES
+    assert files_in(out) == FILES
     assert archive.exists()
 
 
@@ -123,18 +123,18 @@ def test_r9_a_local_archive_is_unpacked_and_stays(tmp_path: Path) -> None:
         ("get?file=m.tar.gz", packed_tar(FILES)),
     ],
 )
-def test_r9_archives_of_the_web_are_unpacked(web: Web, tmp_path: Path, name: str, body: bytes) -> None:
+def test_r9_http_archives_are_unpacked(web: Web, tmp_path: Path, name: str, body: bytes) -> None:
     web.replies[f"/a/{name}"] = (200, {"Content-Type": "application/octet-stream"}, body)
     out = Storage.download(f"{web.url}/a/{name}", str(tmp_path / "out"))
     assert out == str(tmp_path / "out")
-    assert found(out) == FILES
+    assert files_in(out) == FILES
 
 
-def test_r9_an_http_file_retains_its_name(web: Web) -> None:
+def test_r9_http_file_retains_its_name(web: Web) -> None:
     web.replies["/a/model%20one.pkl?token=1"] = (200, {"Content-Type": "application/json"}, b"[]")
     web.replies["/a/model.json.gz"] = (200, {}, gzip.compress(b"{}"))
-    assert found(Storage.download(f"{web.url}/a/model%20one.pkl?token=1")) == {"model one.pkl": b"[]"}
-    assert found(Storage.download(f"{web.url}/a/model.json.gz")) == {"model.json": b"{}"}
+    assert files_in(Storage.download(f"{web.url}/a/model%20one.pkl?token=1")) == {"model one.pkl": b"[]"}
+    assert files_in(Storage.download(f"{web.url}/a/model.json.gz")) == {"model.json": b"{}"}
 
 
 @pytest.mark.parametrize(
@@ -147,21 +147,21 @@ def test_r9_an_http_file_retains_its_name(web: Web) -> None:
         ((200, {"Content-Type": "text/html"}, b"<p>log in"), r"URI: {} answered with a page .*text/html.*not with a"),
     ],
 )
-def test_r9_http_errors(web: Web, tmp_path: Path, reply: Reply, text: str) -> None:
+def test_r9_http_errors_have_kserve_texts(web: Web, tmp_path: Path, reply: Reply, text: str) -> None:
     web.replies["/m.zip"] = reply
     with pytest.raises(RuntimeError, match=text.format(f"{web.url}/m.zip")):
         Storage.download(f"{web.url}/m.zip", str(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
 
 
-def test_r9_an_unreachable_http_server() -> None:
+def test_r9_unreachable_http_server_is_an_error() -> None:
     with pytest.raises(RuntimeError, match=r"Failed to connect to HTTP endpoint '127\.0\.0\.1'"):
         Storage.download("http://127.0.0.1:1/m.zip")
     with pytest.raises(RuntimeError, match=r"No filename contained in URI: http://127.0.0.1:1/a/"):
         Storage.download("http://127.0.0.1:1/a/?secret=1")
 
 
-def test_r9_headers_are_for_their_host_only(web: Web) -> None:
+def test_r9_http_headers_are_sent_only_to_their_host(web: Web) -> None:
     other = Web()
     os.environ["127.0.0.1-headers"] = json.dumps({"Authorization": "Bearer s", "X-Own": "1"})  # noqa: SIM112 - KServe's name
     web.replies["/m"] = (302, {"Location": f"{other.url}/m"}, b"")
@@ -190,7 +190,7 @@ def test_r9_http_downloads_have_a_limit(web: Web, tmp_path: Path, monkeypatch: p
     else:
         # The default limit is a hundred times the size.
         monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
-        assert found(Storage.download(f"{web.url}/m.bin")) == {"m.bin": big}
+        assert files_in(Storage.download(f"{web.url}/m.bin")) == {"m.bin": big}
         del web.replies["/m.bin"]
     for path in web.replies:
         with pytest.raises(RuntimeError, match=r"the (source|archive) holds more than \d+ bytes: PENSTOCK_STORAGE_MAX"):
@@ -203,13 +203,13 @@ def test_r9_truncated_http_downloads_fail(web: Web, tmp_path: Path) -> None:
     packed = gzip.compress(os.urandom(1000))
     more = {"Content-Length": "100000"}
     web.replies = {"/m.bin": (200, more, b"m"), "/m.gz": (200, more, packed[:500]), "/n.gz": (200, {}, b"no")}
-    for path, why in [("/m.bin", "99999 bytes early"), ("/m.gz", "format is not valid"), ("/n.gz", "is not valid")]:
-        with pytest.raises(RuntimeError, match=why):
+    for path, reason in [("/m.bin", "99999 bytes early"), ("/m.gz", "format is not valid"), ("/n.gz", "is not valid")]:
+        with pytest.raises(RuntimeError, match=reason):
             Storage.download(web.url + path, str(out))
         assert list(out.iterdir()) == []
 
 
-def test_r9_several_sources(tmp_path: Path) -> None:
+def test_r9_download_files_accepts_several_uris(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in "ab"]
     for folder in folders:
         folder.mkdir()
@@ -223,16 +223,16 @@ def test_r9_several_sources(tmp_path: Path) -> None:
         Storage.download_files(["a", "b"], ["c"])
 
 
-@pytest.mark.parametrize("said", ['["*.json", "*.bin"]', "*.json,*.bin", '"*.[jb]*"'])
-def test_r9_patterns_of_the_environment(tmp_path: Path, said: str) -> None:
+@pytest.mark.parametrize("patterns", ['["*.json", "*.bin"]', "*.json,*.bin", '"*.[jb]*"'])
+def test_r9_environment_patterns_select_files(tmp_path: Path, patterns: str) -> None:
     source = tmp_path / "source"
     source.mkdir()
     for name in ("a.json", "b.bin", "c.md"):
         (source / name).write_text("")
-    os.environ["STORAGE_ALLOW_PATTERNS"] = said
+    os.environ["STORAGE_ALLOW_PATTERNS"] = patterns
     assert sorted(os.listdir(Storage.download(str(source), str(tmp_path / "out")))) == ["a.json", "b.bin"]
-    given = Storage.download(str(source), str(tmp_path / "given"), allow_patterns=["c*"])
-    assert os.listdir(given) == ["c.md"]
+    selected = Storage.download(str(source), str(tmp_path / "selected"), allow_patterns=["c*"])
+    assert os.listdir(selected) == ["c.md"]
 
 
 Git = Callable[..., str]
@@ -241,49 +241,49 @@ Git = Callable[..., str]
 @pytest.fixture
 def git(tmp_path: Path) -> Git:
     """Runs git in a repository with one commit."""
-    place = tmp_path / "origin"
-    place.mkdir()
+    origin = tmp_path / "origin"
+    origin.mkdir()
 
     def run(*arguments: str) -> str:
         identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
-        done = subprocess.run(["git", "-C", str(place), *identity, *arguments], check=True, capture_output=True)
-        return done.stdout.decode()
+        process = subprocess.run(["git", "-C", str(origin), *identity, *arguments], check=True, capture_output=True)
+        return process.stdout.decode()
 
     run("init", "-q", "-b", "main")
-    (place / "model.bin").write_bytes(b"model")
+    (origin / "model.bin").write_bytes(b"model")
     run("add", ".")
     run("commit", "-q", "-m", "one")
     return run
 
 
-def instead(prefix: str, other: str) -> None:
+def redirect_git(prefix: str, other: str) -> None:
     """Redirects git to another address by prefix."""
     os.environ |= {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": f"url.{other}.insteadOf", "GIT_CONFIG_VALUE_0": prefix}
 
 
-def test_r9_git(git: Git, tmp_path: Path) -> None:
-    instead("https://models.test/origin.git", f"file://{tmp_path}/origin")
+def test_r9_git_repository_is_cloned(git: Git, tmp_path: Path) -> None:
+    redirect_git("https://models.test/origin.git", f"file://{tmp_path}/origin")
     out = tmp_path / "out"
     out.mkdir()
-    (out / "kept").write_bytes(b"kept")
+    (out / "existing").write_bytes(b"existing")
     Storage.download("https://models.test/origin.git", str(out))
     assert (out / "model.bin").read_bytes() == b"model"
     assert (out / ".git").is_dir()
-    assert sorted(os.listdir(out)) == [".git", "kept", "model.bin"]
+    assert sorted(os.listdir(out)) == [".git", "existing", "model.bin"]
 
 
-def test_r9_git_links_may_not_lead_out(git: Git, tmp_path: Path) -> None:
+def test_r9_git_links_outside_the_repository_are_refused(git: Git, tmp_path: Path) -> None:
     (tmp_path / "origin" / "link").symlink_to("/etc/passwd")
     git("add", ".")
     git("commit", "-q", "-m", "two")
-    instead("https://models.test/origin.git", f"file://{tmp_path}/origin")
+    redirect_git("https://models.test/origin.git", f"file://{tmp_path}/origin")
     with pytest.raises(RuntimeError, match="refused 'link': it is a link that leads out of the repository"):
         Storage.download("https://models.test/origin.git", str(tmp_path / "out"))
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_r9_git_credentials_come_from_the_environment(web: Web, tmp_path: Path) -> None:
-    instead("https://models.test/", f"{web.url}/")
+    redirect_git("https://models.test/", f"{web.url}/")
     path = "/origin.git/info/refs?service=git-upload-pack"
     web.replies[path] = (401, {"WWW-Authenticate": 'Basic realm="m"'}, b"")
     os.environ |= {"GIT_USERNAME": "user", "GIT_PASSWORD": "p'\"$a`b"}
@@ -296,8 +296,8 @@ def test_r9_git_credentials_come_from_the_environment(web: Web, tmp_path: Path) 
     assert web.requests[1][1]["Authorization"].startswith("Basic b3RoZXI6")
 
 
-def test_r9_a_missing_git_repository(tmp_path: Path) -> None:
-    instead("https://models.test/none.git", f"file://{tmp_path}/none")
+def test_r9_missing_git_repository_is_an_error(tmp_path: Path) -> None:
+    redirect_git("https://models.test/none.git", f"file://{tmp_path}/none")
     with pytest.raises(RuntimeError, match=r"Git resource 'https://models\.test/none\.git' not found\."):
         Storage.download("https://models.test/none.git", str(tmp_path / "out"))
     os.environ["PATH"] = str(tmp_path)

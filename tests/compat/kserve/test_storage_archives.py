@@ -51,7 +51,7 @@ def zipped(fill: Callable[[zipfile.ZipFile], object]) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("entries", "why"),
+    ("entries", "reason"),
     [
         ([file("../evil")], "leads out of the folder"),
         ([file("a/../../evil")], "leads out of the folder"),
@@ -62,7 +62,7 @@ def zipped(fill: Callable[[zipfile.ZipFile], object]) -> bytes:
         # Each link alone leads inside; both together lead out.
         ([link("here", "."), link("up", "here/..")], "which leads out of the folder"),
         ([link("up", "here/.."), link("here", ".")], "which leads out of the folder"),
-        # It would be written to the link's target.
+        # The file would be written to the link's target.
         ([link("d", "sub"), link("d/e/f", "../../x"), file("sub/a")], "behind a link"),
         ([link("a", "/etc/passwd", tarfile.LNKTYPE)], "leads out of the folder"),
         ([link("a", "not/there", tarfile.LNKTYPE)], "which is not in the archive"),
@@ -71,9 +71,9 @@ def zipped(fill: Callable[[zipfile.ZipFile], object]) -> bytes:
         ([file("a"), file("a/b")], "The file format is not valid"),
     ],
 )
-def test_r9_a_tar_may_not_lead_out(tmp_path: Path, entries: list[Entry], why: str) -> None:
+def test_r9_tar_entries_outside_the_folder_are_refused(tmp_path: Path, entries: list[Entry], reason: str) -> None:
     body = tar(file("first"), *entries)
-    with pytest.raises(RuntimeError, match=why):
+    with pytest.raises(RuntimeError, match=reason):
         get(tmp_path, body)
     # Only the link to the archive, no unpacked file.
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["m.tar.gz"]
@@ -81,7 +81,7 @@ def test_r9_a_tar_may_not_lead_out(tmp_path: Path, entries: list[Entry], why: st
     assert not Path("/tmp/evil").exists()
 
 
-def test_r9_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
+def test_r9_tar_files_are_not_written_through_links(tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     with pytest.raises(RuntimeError, match="leads out of the folder"):
@@ -89,7 +89,7 @@ def test_r9_a_file_is_not_written_through_a_link(tmp_path: Path) -> None:
     assert list(outside.iterdir()) == []
 
 
-def test_r9_links_of_an_earlier_download_are_not_followed(tmp_path: Path) -> None:
+def test_r9_links_of_previous_downloads_are_not_followed(tmp_path: Path) -> None:
     outside, out = tmp_path / "outside", tmp_path / "out"
     outside.mkdir()
     out.mkdir()
@@ -112,27 +112,27 @@ def test_r9_links_inside_the_folder_are_allowed(tmp_path: Path) -> None:
     assert (out / "hard").read_bytes() == b"x"
 
 
-def test_r9_modes_are_plain(tmp_path: Path) -> None:
+def test_r9_tar_modes_are_sanitized(tmp_path: Path) -> None:
     out = get(tmp_path, tar(("run", b"x", {"mode": 0o6755}), ("read", b"x", {"mode": 0o0})))
     assert stat.S_IMODE((out / "run").stat().st_mode) == 0o755
     assert stat.S_IMODE((out / "read").stat().st_mode) == 0o644
 
 
 @pytest.mark.parametrize("name", ["../evil", "/tmp/evil", "a/../../evil"])
-def test_r9_a_zip_may_not_lead_out(tmp_path: Path, name: str) -> None:
+def test_r9_zip_entries_outside_the_folder_are_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(RuntimeError, match="leads out of the folder"):
         get(tmp_path, zipped(lambda archive: archive.writestr(name, b"x")), "m.zip")
     assert not (tmp_path / "evil").exists()
 
 
-def test_r9_a_zip_has_no_links(tmp_path: Path) -> None:
+def test_r9_zip_links_are_refused(tmp_path: Path) -> None:
     entry = zipfile.ZipInfo("a")
     entry.external_attr = (stat.S_IFLNK | 0o777) << 16
     with pytest.raises(RuntimeError, match="refused 'a': it is neither a file nor a folder"):
         get(tmp_path, zipped(lambda archive: archive.writestr(entry, b"/etc/passwd")), "m.zip")
 
 
-def test_r9_invalid_archives(tmp_path: Path) -> None:
+def test_r9_invalid_archives_are_rejected(tmp_path: Path) -> None:
     for name, body in [
         ("m.zip", b"no"),
         ("m.tar.gz", b"no"),
@@ -144,7 +144,7 @@ def test_r9_invalid_archives(tmp_path: Path) -> None:
         (tmp_path / "out" / name).unlink()
 
 
-def test_r9_a_bomb_of_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r9_archives_with_too_many_bytes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_STORAGE_MAX_BYTES", "1000000")
     for name, body in [
         ("m.tar.gz", tar(file("a", bytes(1_000_001)))),
@@ -158,13 +158,13 @@ def test_r9_a_bomb_of_bytes_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         get(tmp_path, tar(file("a")))
 
 
-def test_r9_by_default_an_archive_holds_a_hundred_times_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r9_default_unpacked_limit_is_100_times_the_archive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
     with pytest.raises(RuntimeError, match="the archive holds more than"):
         get(tmp_path, tar(file("a", bytes(1 << 20))))
 
 
-def test_r9_a_bomb_of_entries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r9_archives_with_too_many_entries_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_STORAGE_MAX_FILES", "10")
     with pytest.raises(RuntimeError, match="more than 10 entries: PENSTOCK_STORAGE_MAX_FILES allows more"):
         get(tmp_path, tar(*[file(str(number)) for number in range(11)]))

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from stored import FILES, found, packed_tar, packed_zip
+from stored import FILES, files_in, packed_tar, packed_zip
 
 from penstock.compat.kserve.storage import Storage
 
-MUCH = 64 << 20
+LARGE = 64 << 20
 NOT_VALID = r"Failed to unpack archive file. The file format is not valid\."
 HEADERS = "the headers of one entry of the archive have more than the 1048576 bytes that are read"
 
@@ -70,16 +70,16 @@ def get(tmp_path: Path, body: bytes, name: str = "m.tar.gz") -> Path:
     try:
         return Path(Storage.download(str(tmp_path / name), str(tmp_path / "out")))
     finally:
-        assert tracemalloc.get_traced_memory()[1] - before < MUCH // 4
+        assert tracemalloc.get_traced_memory()[1] - before < LARGE // 4
 
 
 @pytest.mark.usefixtures("traced")
 @pytest.mark.parametrize("kind", [b"x", b"g", b"X", b"L", b"K"])
-def test_r9_a_header_is_not_read_whatever_its_size(tmp_path: Path, kind: bytes) -> None:
+def test_r9_tar_header_size_is_bounded(tmp_path: Path, kind: bytes) -> None:
     buffer = io.BytesIO()
     with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1) as archive:
-        archive.write(FILE + block(b"h", kind, 2 * MUCH))
-        for _ in range(2 * MUCH >> 20):
+        archive.write(FILE + block(b"h", kind, 2 * LARGE))
+        for _ in range(2 * LARGE >> 20):
             archive.write(bytes(1 << 20))
         archive.write(FILE + END)
     with pytest.raises(RuntimeError, match=HEADERS):
@@ -89,7 +89,7 @@ def test_r9_a_header_is_not_read_whatever_its_size(tmp_path: Path, kind: bytes) 
 
 
 @pytest.mark.parametrize("kind", [b"x", b"L"])
-def test_r9_a_long_name_is_shortened_in_the_error(tmp_path: Path, kind: bytes) -> None:
+def test_r9_long_entry_names_are_truncated_in_the_error(tmp_path: Path, kind: bytes) -> None:
     name = "/".join(["n" * 200] * 12)
     content = record("path", name) if kind == b"x" else name.encode() + b"\0"
     with pytest.raises(RuntimeError, match=r"refused a name that begins with 'n{200}': it is longer than 2048 bytes"):
@@ -98,7 +98,7 @@ def test_r9_a_long_name_is_shortened_in_the_error(tmp_path: Path, kind: bytes) -
 
 
 @pytest.mark.usefixtures("traced")
-def test_r9_a_map_of_a_sparse_file_has_a_bound(tmp_path: Path) -> None:
+def test_r9_sparse_file_map_size_is_bounded(tmp_path: Path) -> None:
     # GNU tar's first format: each block announces the next.
     old = bytearray(block(b"a", tarfile.GNUTYPE_SPARSE, 0))
     old[482] = 1
@@ -106,22 +106,22 @@ def test_r9_a_map_of_a_sparse_file_has_a_bound(tmp_path: Path) -> None:
     more = (struct.pack("12s12s", b"00000000001\0", b"00000000000\0") * 21 + b"\1").ljust(512, b"\0")
     # GNU tar's current format: numbers before the content.
     new = extended(b"x", record("GNU.sparse.major", "1") + record("GNU.sparse.minor", "0"))
-    numbers = block(b"a", tarfile.REGTYPE, MUCH) + b"99999999\n" + b"0\n" * (MUCH // 2)
-    for name, parts in [("m.tar.gz", (bytes(old), more * (MUCH // 512))), ("n.tar.gz", (new, numbers))]:
+    numbers = block(b"a", tarfile.REGTYPE, LARGE) + b"99999999\n" + b"0\n" * (LARGE // 2)
+    for name, parts in [("m.tar.gz", (bytes(old), more * (LARGE // 512))), ("n.tar.gz", (new, numbers))]:
         with pytest.raises(RuntimeError, match=HEADERS):
             get(tmp_path, packed_by_gzip(*parts), name)
 
 
 def test_r9_sparse_files_are_unpacked(tmp_path: Path) -> None:
     content = struct.pack("512s", b"1\n4\n2\n") + padded(b"ab")
-    told = {"major": "1", "minor": "0", "name": "sparse", "realsize": "8"}
-    header = b"".join(record(f"GNU.sparse.{key}", value) for key, value in told.items())
+    attributes = {"major": "1", "minor": "0", "name": "sparse", "realsize": "8"}
+    header = b"".join(record(f"GNU.sparse.{key}", value) for key, value in attributes.items())
     body = packed_by_gzip(extended(b"x", header), block(b"a", tarfile.REGTYPE, 514), content, END)
     assert (get(tmp_path, body) / "sparse").read_bytes() == b"\0\0\0\0ab\0\0"
 
 
 @pytest.mark.usefixtures("traced")
-def test_r9_headers_for_all_entries_do_not_add_up(tmp_path: Path) -> None:
+def test_r9_global_tar_headers_are_bounded_in_number(tmp_path: Path) -> None:
     parts = [extended(b"g", record(f"key{number}", "v" * 500_000)) + FILE for number in range(101)]
     with pytest.raises(RuntimeError, match="more than 100 headers for all entries"):
         get(tmp_path, packed_by_gzip(*parts, END))
@@ -136,12 +136,12 @@ def test_r9_headers_for_all_entries_do_not_add_up(tmp_path: Path) -> None:
     ],
     ids=["a chain", "backwards", "no map"],
 )
-def test_r9_headers_that_make_no_sense(tmp_path: Path, parts: list[bytes]) -> None:
+def test_r9_malformed_tar_headers_are_rejected(tmp_path: Path, parts: list[bytes]) -> None:
     with pytest.raises(RuntimeError, match=NOT_VALID):
         get(tmp_path, packed_by_gzip(FILE, *parts, FILE, END))
 
 
-def test_r9_folders_that_are_only_in_names_count(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r9_implicit_folders_count_as_entries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_STORAGE_MAX_FILES", "10")
     for name, body in [
         ("m.tar.gz", packed_tar({"/".join("abcdefghijk"): b"x"})),
@@ -152,20 +152,23 @@ def test_r9_folders_that_are_only_in_names_count(tmp_path: Path, monkeypatch: py
 
 
 @pytest.mark.usefixtures("traced")
-def test_r9_the_directory_of_a_zip_has_a_bound(tmp_path: Path) -> None:
+def test_r9_zip_directory_size_is_bounded(tmp_path: Path) -> None:
     entry = struct.pack("<4s6H3I5H2I", b"PK\x01\x02", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0) + b"a"
-    for number, why in [(100_001, "more than 100000 entries"), ((110 << 20) // len(entry), "a list of them of more")]:
+    for number, reason in [
+        (100_001, "more than 100000 entries"),
+        ((110 << 20) // len(entry), "a list of them of more"),
+    ]:
         end = struct.pack("<4s4H2IH", b"PK\x05\x06", 0, 0, 0, 0, number * len(entry), 0, 0)
         with open(tmp_path / "m.zip", "wb") as file:
             for _ in range(number // 1000):
                 file.write(entry * 1000)
             file.write(entry * (number % 1000) + end)
-        with pytest.raises(RuntimeError, match=why):
+        with pytest.raises(RuntimeError, match=reason):
             get(tmp_path, (tmp_path / "m.zip").read_bytes(), "m.zip")
 
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_r9_a_zip_has_one_compression(tmp_path: Path, method: int) -> None:
+def test_r9_zip_compression_other_than_deflate_is_refused(tmp_path: Path, method: int) -> None:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", method) as archive:
         archive.writestr("a", bytes(1 << 20))
@@ -173,24 +176,24 @@ def test_r9_a_zip_has_one_compression(tmp_path: Path, method: int) -> None:
         get(tmp_path, buffer.getvalue(), "m.zip")
 
 
-def test_r9_an_xz_may_not_ask_for_any_memory(tmp_path: Path) -> None:
-    ways = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 256 << 20}]
+def test_r9_xz_memory_is_bounded(tmp_path: Path) -> None:
+    filters = [{"id": lzma.FILTER_LZMA2, "preset": 0, "dict_size": 256 << 20}]
     with pytest.raises(RuntimeError, match="the archive needs more than 128 MiB of memory to be unpacked"):
-        get(tmp_path, lzma.compress(packed_tar(FILES, "w"), filters=ways), "m.tar.xz")
+        get(tmp_path, lzma.compress(packed_tar(FILES, "w"), filters=filters), "m.tar.xz")
 
 
-def test_r9_an_xz_of_several_streams(tmp_path: Path) -> None:
+def test_r9_xz_with_several_streams_is_unpacked(tmp_path: Path) -> None:
     body = packed_tar(FILES, "w")
     streams = lzma.compress(body[:700]) + bytes(8) + lzma.compress(b"") + lzma.compress(body[700:])
-    assert found(get(tmp_path, streams, "m.tar.xz")) == FILES
+    assert files_in(get(tmp_path, streams, "m.tar.xz")) == FILES
     with pytest.raises(RuntimeError, match=NOT_VALID):
         get(tmp_path, lzma.compress(packed_tar({"a": os.urandom(5000)}, "w"))[:3000], "n.tar.xz")
 
 
-def test_r9_a_tar_that_ends_in_a_zip_is_a_tar(tmp_path: Path) -> None:
+def test_r9_tar_with_appended_zip_is_a_tar(tmp_path: Path) -> None:
     files = {"a.txt": b"a", "z.zip": packed_zip(FILES)}
-    assert found(get(tmp_path, packed_tar(files, "w"), "m.tar")) == files
+    assert files_in(get(tmp_path, packed_tar(files, "w"), "m.tar")) == files
 
 
-def test_r9_a_file_may_have_its_archives_name(tmp_path: Path) -> None:
-    assert found(get(tmp_path, packed_tar({"m.tar.gz": b"x"}))) == {"m.tar.gz": b"x"}
+def test_r9_entries_may_have_the_name_of_the_archive(tmp_path: Path) -> None:
+    assert files_in(get(tmp_path, packed_tar({"m.tar.gz": b"x"}))) == {"m.tar.gz": b"x"}

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from stored import FILES, found
+from stored import FILES, files_in
 
 from penstock.compat.kserve.storage import Storage
 
@@ -44,10 +44,10 @@ class RepositoryNotFoundError(Exception):
 @pytest.fixture
 def hub(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The requests to both hubs."""
-    asked: list[dict[str, Any]] = []
+    downloads: list[dict[str, Any]] = []
 
     def snapshot_download(**arguments: Any) -> None:
-        asked.append(arguments)
+        downloads.append(arguments)
         if "gated" in arguments["repo_id"]:
             raise GatedRepoError("403 of gated repo")
         if "none" in arguments["repo_id"]:
@@ -58,19 +58,19 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         module = ModuleType(name)
         module.snapshot_download = snapshot_download  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, name, module)
-    return asked
+    return downloads
 
 
-def test_r9_hugging_face(hub: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_r9_hugging_face_download_arguments(hub: list[dict[str, Any]], tmp_path: Path) -> None:
     out = str(tmp_path)
-    assert found(Storage.download("hf://owner/model", out)) == {"model.bin": b"m"}
+    assert files_in(Storage.download("hf://owner/model", out)) == {"model.bin": b"m"}
     Storage.download("hf://owner/model:v1", out, ["*.json"], ["*.md"])
     plain = {"repo_id": "owner/model", "revision": None, "local_dir": out}
     patterns = {"allow_patterns": ["*.json"], "ignore_patterns": ["*.md"]}
     assert hub == [plain, {**plain, "revision": "v1", **patterns}]
 
 
-def test_r9_modelscope(hub: list[dict[str, Any]], tmp_path: Path) -> None:
+def test_r9_modelscope_download_arguments(hub: list[dict[str, Any]], tmp_path: Path) -> None:
     os.environ["MODELSCOPE_API_TOKEN"] = "t"
     Storage.download("modelscope://owner/model:v1", str(tmp_path))
     assert hub == [{"repo_id": "owner/model", "revision": "v1", "local_dir": str(tmp_path), "token": "t"}]
@@ -92,7 +92,9 @@ def test_r9_modelscope(hub: list[dict[str, Any]], tmp_path: Path) -> None:
         ("modelscope://owner/none", "ModelScope resource 'owner/none' not found."),
     ],
 )
-def test_r9_missing_hub_models(hub: list[dict[str, Any]], tmp_path: Path, uri: str, text: str) -> None:
+def test_r9_invalid_or_missing_hub_models_are_errors(
+    hub: list[dict[str, Any]], tmp_path: Path, uri: str, text: str
+) -> None:
     with pytest.raises(RuntimeError, match=text):
         Storage.download(uri, str(tmp_path))
 
@@ -104,7 +106,7 @@ def test_r9_missing_hub_models(hub: list[dict[str, Any]], tmp_path: Path, uri: s
         ("modelscope://a/b", "modelscope_hub", "modelscope-hub"),
     ],
 )
-def test_r9_a_hubs_package_is_named(
+def test_r9_missing_hub_packages_are_named_in_the_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uri: str, module: str, package: str
 ) -> None:
     for name in (module, f"{module}.compat"):
@@ -124,16 +126,16 @@ class Registry:
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                shown = self.headers.get("Authorization")
-                registry.seen.append((self.path, shown))
+                authorization = self.headers.get("Authorization")
+                registry.seen.append((self.path, authorization))
                 if self.path.startswith("/token?"):
-                    return self.answer(200, "application/json", b'{"token": "t"}', {})
-                if registry.demand and shown not in (f"Basic {SECRET}", "Bearer t"):
-                    return self.answer(401, "text/plain", b"", {"WWW-Authenticate": registry.demand})
+                    return self.respond(200, "application/json", b'{"token": "t"}', {})
+                if registry.demand and authorization not in (f"Basic {SECRET}", "Bearer t"):
+                    return self.respond(401, "text/plain", b"", {"WWW-Authenticate": registry.demand})
                 kind, body = registry.blobs.get(self.path.rpartition("/")[2], ("", b""))
-                return self.answer(200 if body else 404, kind, body, {})
+                return self.respond(200 if body else 404, kind, body, {})
 
-            def answer(self, status: int, kind: str, body: bytes, headers: dict[str, str]) -> None:
+            def respond(self, status: int, kind: str, body: bytes, headers: dict[str, str]) -> None:
                 self.send_response(status)
                 for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **headers}.items():
                     self.send_header(name, value)
@@ -179,19 +181,19 @@ def layer(files: dict[str, bytes], mode: str = "w:gz") -> bytes:
     return buffer.getvalue()
 
 
-def test_r9_images(registry: Registry, tmp_path: Path) -> None:
+def test_r9_image_layers_are_unpacked(registry: Registry, tmp_path: Path) -> None:
     base = registry.put(f"{LAYER}+gzip", layer({"etc/passwd": b"root", "models/a.txt": b"old"}))
     models = registry.put(LAYER, layer({f"./models/{name}": content for name, content in FILES.items()}, "w"))
     other = {"mediaType": "application/vnd.in-toto+json", "digest": "sha256:0", "size": 1}
     registry.image(base, models, other, tag="v1")
-    assert found(Storage.download(f"oci://{registry.host}/team/model:v1", str(tmp_path / "out"))) == FILES
+    assert files_in(Storage.download(f"oci://{registry.host}/team/model:v1", str(tmp_path / "out"))) == FILES
 
 
-def test_r9_images_have_a_bound(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_r9_image_size_is_bounded(registry: Registry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     big = layer({"models/m": bytes(1 << 20)})
-    told = registry.put(f"{LAYER}+gzip", big)
+    descriptor = registry.put(f"{LAYER}+gzip", big)
     # The sizes in a manifest raise no limit.
-    registry.image({**told, "size": 1 << 40}, tag="v1")
+    registry.image({**descriptor, "size": 1 << 40}, tag="v1")
     monkeypatch.setattr("penstock.integrations._bounds._LEAST", 0)
     with pytest.raises(RuntimeError, match="the archive holds more than"):
         Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
@@ -201,24 +203,24 @@ def test_r9_images_have_a_bound(registry: Registry, tmp_path: Path, monkeypatch:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_r9_images_of_several_machines(registry: Registry, tmp_path: Path) -> None:
+def test_r9_multi_platform_image_selects_this_platform(registry: Registry, tmp_path: Path) -> None:
     machine = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     images = [
-        {**registry.image(registry.put(f"{LAYER}+gzip", layer({"models/m": name.encode()}))), "platform": where}
-        for name, where in [
+        {**registry.image(registry.put(f"{LAYER}+gzip", layer({"models/m": name.encode()}))), "platform": target}
+        for name, target in [
             ("unknown", {"os": "unknown", "architecture": "unknown"}),
             ("ours", {"os": "linux", "architecture": machine}),
         ]
     ]
     index = {"schemaVersion": 2, "mediaType": INDEX, "manifests": images}
     registry.put(INDEX, json.dumps(index).encode(), "v1")
-    assert found(Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path / "out"))) == {"m": b"ours"}
+    assert files_in(Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path / "out"))) == {"m": b"ours"}
     registry.put(INDEX, json.dumps({**index, "manifests": images[:1]}).encode(), "v2")
     with pytest.raises(RuntimeError, match=f"has no manifest for linux/{machine}"):
         Storage.download(f"oci://{registry.host}/model:v2", str(tmp_path / "out"))
 
 
-def test_r9_images_that_are_not_models(registry: Registry, tmp_path: Path) -> None:
+def test_r9_images_without_model_files_are_rejected(registry: Registry, tmp_path: Path) -> None:
     registry.image(registry.put(f"{LAYER}+gzip", layer({"etc/passwd": b"root"})), tag="v1")
     with pytest.raises(RuntimeError, match="has no /models/ directory; its top-level entries: etc"):
         Storage.download(f"oci://{registry.host}/model:v1", str(tmp_path))
@@ -233,30 +235,30 @@ def test_r9_images_that_are_not_models(registry: Registry, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("scheme", ["Basic", "Bearer"])
-def test_r9_images_behind_a_password(registry: Registry, tmp_path: Path, scheme: str) -> None:
+def test_r9_image_registry_credentials_are_used(registry: Registry, tmp_path: Path, scheme: str) -> None:
     registry.image(registry.put(f"{LAYER}+gzip", layer({"models/m": b"m"})), tag="v1")
     realm = "r" if scheme == "Basic" else f"http://{registry.host}/token"
     registry.demand = f'{scheme} realm="{realm}",service="s",scope="repository:a/b:pull"'
     (tmp_path / "config.json").write_text(json.dumps({"auths": {registry.host: {"auth": SECRET}}}))
     os.environ["KSERVE_OCI_DOCKER_CONFIG"] = str(tmp_path / "config.json")
-    assert found(Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path / "out"))) == {"m": b"m"}
-    asked = [(path.partition("/blobs/")[0], shown) for path, shown in registry.seen]
+    assert files_in(Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path / "out"))) == {"m": b"m"}
+    seen = [(path.partition("/blobs/")[0], authorization) for path, authorization in registry.seen]
     manifest = "/v2/a/b/manifests/v1"
     if scheme == "Basic":
-        assert asked == [(manifest, None), (manifest, f"Basic {SECRET}"), ("/v2/a/b", f"Basic {SECRET}")]
+        assert seen == [(manifest, None), (manifest, f"Basic {SECRET}"), ("/v2/a/b", f"Basic {SECRET}")]
     else:
         token = ("/token?service=s&scope=repository%3Aa%2Fb%3Apull", f"Basic {SECRET}")
-        assert asked == [(manifest, None), token, (manifest, "Bearer t"), ("/v2/a/b", "Bearer t")]
+        assert seen == [(manifest, None), token, (manifest, "Bearer t"), ("/v2/a/b", "Bearer t")]
 
 
-def test_r9_images_without_the_password(registry: Registry, tmp_path: Path) -> None:
+def test_r9_missing_registry_credentials_are_an_error(registry: Registry, tmp_path: Path) -> None:
     registry.demand = 'Basic realm="r"'
     os.environ["KSERVE_OCI_DOCKER_CONFIG"] = str(tmp_path / "none.json")
     with pytest.raises(RuntimeError, match=r"OCI authentication failed for '.*/a/b'\. Verify KSERVE_OCI_DOCKER_CONFIG"):
         Storage.download(f"oci://{registry.host}/a/b:v1", str(tmp_path / "out"))
 
 
-def test_r9_digests_of_images_are_verified(registry: Registry, tmp_path: Path) -> None:
+def test_r9_image_digests_are_verified(registry: Registry, tmp_path: Path) -> None:
     models = registry.put(LAYER, layer({"models/m": b"m"}, "w"))
     registry.blobs[models["digest"]] = (LAYER, layer({"models/m": b"M"}, "w"))
     registry.image(models, tag="v1")
@@ -265,7 +267,7 @@ def test_r9_digests_of_images_are_verified(registry: Registry, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_r9_unreachable_registries(tmp_path: Path) -> None:
+def test_r9_unreachable_registry_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"Failed to connect to OCI registry '127\.0\.0\.1:1'"):
         Storage.download("oci://127.0.0.1:1/a/b", str(tmp_path))
     with pytest.raises(RuntimeError, match=r"Invalid OCI URI; expected 'oci://<registry>/<repo>\[:tag\|@digest\]'"):

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from stored import FILES, found, packed_tar
+from stored import FILES, files_in, packed_tar
 
 from penstock.compat.kserve.storage import Storage, _objects, _stores
 from penstock.compat.kserve.storage._patterns import Patterns
@@ -61,21 +61,21 @@ def bucket(s3: str) -> Any:
     return client
 
 
-def test_r9_s3_a_folder(bucket: Any, tmp_path: Path) -> None:
+def test_r9_s3_folder_is_downloaded(bucket: Any, tmp_path: Path) -> None:
     out = Storage.download("s3://models/resnet", str(tmp_path / "out"))
     expected = {"model.bin": b"m" * 100_000, "sub/config.json": b"{}", "sub/__init__.py": b""}
-    assert found(out) == expected
-    # Its neighbour shares the prefix only.
-    assert found(Storage.download("s3://models/resnet/", str(tmp_path / "again"))) == expected
+    assert files_in(out) == expected
+    # `resnet-v2` shares only the prefix.
+    assert files_in(Storage.download("s3://models/resnet/", str(tmp_path / "again"))) == expected
 
 
-def test_r9_s3_one_object(bucket: Any, tmp_path: Path) -> None:
-    assert found(Storage.download("s3://models/resnet/model.bin")) == {"model.bin": b"m" * 100_000}
-    assert found(Storage.download("s3://models/packed/m.tar.gz", str(tmp_path / "a"))) == FILES
-    assert found(Storage.download("s3://models/packed", str(tmp_path / "b"))) == FILES
+def test_r9_s3_object_is_downloaded(bucket: Any, tmp_path: Path) -> None:
+    assert files_in(Storage.download("s3://models/resnet/model.bin")) == {"model.bin": b"m" * 100_000}
+    assert files_in(Storage.download("s3://models/packed/m.tar.gz", str(tmp_path / "a"))) == FILES
+    assert files_in(Storage.download("s3://models/packed", str(tmp_path / "b"))) == FILES
 
 
-def test_r9_s3_has_a_bound(bucket: Any, tmp_path: Path) -> None:
+def test_r9_s3_download_size_is_bounded(bucket: Any, tmp_path: Path) -> None:
     os.environ["PENSTOCK_STORAGE_MAX_BYTES"] = "100000"
     # No single file is too large.
     with pytest.raises(RuntimeError, match="the source holds more than 100000 bytes: PENSTOCK_STORAGE_MAX_BYTES"):
@@ -86,30 +86,30 @@ def test_r9_s3_has_a_bound(bucket: Any, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the source has more than 2 entries: PENSTOCK_STORAGE_MAX_FILES"):
         Storage.download("s3://models/resnet", str(tmp_path))
     os.environ["PENSTOCK_STORAGE_MAX_FILES"] = "3"
-    assert len(found(Storage.download("s3://models/resnet", str(tmp_path)))) == 3
+    assert len(files_in(Storage.download("s3://models/resnet", str(tmp_path)))) == 3
 
 
-def test_r9_s3_patterns(bucket: Any, tmp_path: Path) -> None:
+def test_r9_s3_patterns_select_objects(bucket: Any, tmp_path: Path) -> None:
     out = Storage.download("s3://models/resnet", str(tmp_path), ["*.json", "*.py"], ["*__init__*"])
-    assert found(out) == {"sub/config.json": b"{}"}
+    assert files_in(out) == {"sub/config.json": b"{}"}
 
 
-def test_r9_s3_missing_objects(bucket: Any, tmp_path: Path) -> None:
+def test_r9_s3_missing_objects_are_errors(bucket: Any, tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match=r"Failed to fetch model. No model found in s3://models/none\."):
         Storage.download("s3://models/none", str(tmp_path))
-    with pytest.raises(RuntimeError, match=r"S3 resource 'nobody' not found|No model found in s3://nobody/none"):
-        Storage.download("s3://nobody/none", str(tmp_path))
+    with pytest.raises(RuntimeError, match=r"S3 resource 'no-bucket' not found|No model found in s3://no-bucket/none"):
+        Storage.download("s3://no-bucket/none", str(tmp_path))
     assert list(tmp_path.iterdir()) == []
 
 
-def test_r9_s3_names_may_not_lead_out(bucket: Any, tmp_path: Path) -> None:
+def test_r9_s3_keys_outside_the_folder_are_refused(bucket: Any, tmp_path: Path) -> None:
     bucket.put_object(Bucket="models", Key="evil/../../out", Body=b"x")
     with pytest.raises(RuntimeError, match="leads out of the folder"):
         Storage.download("s3://models/evil", str(tmp_path / "out"))
     bucket.delete_object(Bucket="models", Key="evil/../../out")
 
 
-def test_r9_s3_unreachable(tmp_path: Path) -> None:
+def test_r9_s3_unreachable_endpoint_is_an_error(tmp_path: Path) -> None:
     pytest.importorskip("s3fs")
     os.environ |= {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "awsAnonymousCredential": "true", "S3_MAX_ATTEMPTS": "1"}
     with pytest.raises(RuntimeError, match=r"Failed to connect to S3 endpoint 'models'\."):
@@ -120,24 +120,24 @@ class NameNode(BaseHTTPRequestHandler):
     """A fake of WebHDFS, as far as downloads need it."""
 
     tree: dict[str, bytes]
-    asked: list[tuple[str, str | None]]
+    requests: list[tuple[str, str | None]]
 
     def do_GET(self) -> None:
         url = urlsplit(self.path)
         query = {name.lower(): values[0] for name, values in parse_qs(url.query).items()}
         path = url.path.removeprefix("/webhdfs/v1")
-        type(self).asked.append((f"{query['op'].upper()} {path}", self.headers.get("X-Team")))
+        type(self).requests.append((f"{query['op'].upper()} {path}", self.headers.get("X-Team")))
         below = [name for name in self.tree if name.startswith(f"{path}/")]
         if path not in self.tree and not below:
             missing = {"exception": "FileNotFoundException", "message": f"File {path} does not exist."}
-            return self.answer(404, {"RemoteException": missing})
+            return self.respond(404, {"RemoteException": missing})
         match query["op"].upper():
             case "GETFILESTATUS":
-                return self.answer(200, {"FileStatus": self.status(path, "")})
+                return self.respond(200, {"FileStatus": self.status(path, "")})
             case "LISTSTATUS":
                 names = {name.removeprefix(f"{path}/").split("/")[0] for name in below}
                 statuses = [self.status(f"{path}/{name}", name) for name in sorted(names)]
-                return self.answer(200, {"FileStatuses": {"FileStatus": statuses}})
+                return self.respond(200, {"FileStatuses": {"FileStatus": statuses}})
             case "OPEN":
                 offset = int(query.get("offset", 0))
                 return self.send(200, self.tree[path][offset:][: int(query.get("length", 1 << 30))])
@@ -147,7 +147,7 @@ class NameNode(BaseHTTPRequestHandler):
         kind, length = ("FILE", len(self.tree[path])) if path in self.tree else ("DIRECTORY", 0)
         return {"pathSuffix": name, "type": kind, "length": length}
 
-    def answer(self, status: int, body: dict[str, Any]) -> None:
+    def respond(self, status: int, body: dict[str, Any]) -> None:
         self.send(status, json.dumps(body).encode())
 
     def send(self, status: int, body: bytes) -> None:
@@ -167,7 +167,7 @@ def namenode() -> Iterator[ThreadingHTTPServer]:
         "/models/a/sub/b.json": b"{}",
         "/models/m.tar.gz": packed_tar(FILES),
     }
-    NameNode.asked = []
+    NameNode.requests = []
     server = ThreadingHTTPServer(("127.0.0.1", 0), NameNode)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     config = {
@@ -181,17 +181,17 @@ def namenode() -> Iterator[ThreadingHTTPServer]:
     server.server_close()
 
 
-def test_r9_hdfs(namenode: ThreadingHTTPServer, tmp_path: Path) -> None:
+def test_r9_hdfs_files_are_downloaded(namenode: ThreadingHTTPServer, tmp_path: Path) -> None:
     pytest.importorskip("requests")
     out = Storage.download("hdfs://models/a", str(tmp_path / "out"))
-    assert found(out) == {"model.bin": b"model", "sub/b.json": b"{}"}
-    assert {team for _, team in NameNode.asked} == {"a"}
-    assert found(Storage.download("webhdfs:///models/m.tar.gz", str(tmp_path / "packed"))) == FILES
+    assert files_in(out) == {"model.bin": b"model", "sub/b.json": b"{}"}
+    assert {team for _, team in NameNode.requests} == {"a"}
+    assert files_in(Storage.download("webhdfs:///models/m.tar.gz", str(tmp_path / "packed"))) == FILES
     with pytest.raises(RuntimeError, match=r"HDFS resource .* not found|No model found"):
         Storage.download("webhdfs://models/none", str(tmp_path / "none"))
 
 
-def test_r9_hdfs_needs_its_configuration(tmp_path: Path) -> None:
+def test_r9_hdfs_requires_configuration(tmp_path: Path) -> None:
     os.environ["HDFS_SECRET_DIR"] = str(tmp_path / "none")
     with pytest.raises(RuntimeError, match="HDFS is not configured: there is no folder"):
         Storage.download("hdfs://models/a", str(tmp_path))
@@ -200,15 +200,15 @@ def test_r9_hdfs_needs_its_configuration(tmp_path: Path) -> None:
         Storage.download("hdfs://models/a", str(tmp_path))
 
 
-def test_r9_any_file_system_of_fsspec(tmp_path: Path) -> None:
+def test_r9_any_fsspec_file_system_is_supported(tmp_path: Path) -> None:
     system = fsspec.filesystem("memory")
     for name, content in FILES.items():
         system.pipe_file(f"/models/a/{name}", content)
     _objects.get(system, "memory://models/a", tmp_path, Patterns(), 2)
-    assert found(tmp_path) == FILES
+    assert files_in(tmp_path) == FILES
 
 
-def test_r9_s3_options() -> None:
+def test_r9_s3_options_come_from_the_environment() -> None:
     os.environ |= {
         "AWS_ENDPOINT_URL": "https://s3.amazonaws.com",
         "AWS_DEFAULT_REGION": "eu-west-1",
@@ -265,13 +265,15 @@ def test_r9_s3_options() -> None:
         ),
     ],
 )
-def test_r9_azure_options(uri: str, variables: dict[str, str], path: str, options: dict[str, Any]) -> None:
+def test_r9_azure_options_come_from_uri_and_environment(
+    uri: str, variables: dict[str, str], path: str, options: dict[str, Any]
+) -> None:
     os.environ |= variables
     store = _stores.of(uri)
     assert (store.protocol, store.path, store.resource, store.options) == ("abfs", path, "models", options)
 
 
-def test_r9_azure_unsupported_uris(tmp_path: Path) -> None:
+def test_r9_azure_unsupported_uris_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(
         RuntimeError, match=r"acc\.file\.core\.windows\.net is an Azure file share, which is not supported"
     ):
@@ -288,7 +290,7 @@ def test_r9_azure_unsupported_uris(tmp_path: Path) -> None:
         ("abfs://b@a.dfs.core.windows.net/c", "Azure", "adlfs"),
     ],
 )
-def test_r9_a_missing_plug_in_is_named(
+def test_r9_missing_fsspec_packages_are_named_in_the_error(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, uri: str, name: str, package: str
 ) -> None:
 
