@@ -38,7 +38,7 @@ MODES = (
 FAILURES = (
     *("InferenceError", "InferenceError with a status", "InvalidInput", "ModelNotFound", "ModelNotReady"),
     *("ModelNotReady with a detail", "ModelMissingError", "NotImplementedError", "NotImplementedError with a text"),
-    *("HTTPException", "HTTPException with headers", "ValueError", "KeyError", "Odd", "without a text"),
+    *("HTTPException", "HTTPException with headers", "ValueError", "KeyError", "UnknownError", "without a text"),
     "TimeoutError",
 )
 NEW_FAILURES = ("UnsupportedProtocol", "ServerNotReady", "ServerNotLive")

@@ -87,7 +87,7 @@ FAILURES: dict[str, Callable[[], BaseException]] = {
     "HTTPException with headers": lambda: HTTPException(429, {"why": "busy"}, headers={"Retry-After": "7"}),
     "ValueError": lambda: ValueError("the value"),
     "KeyError": lambda: KeyError("the key"),
-    "Odd": lambda: UnknownError("own"),
+    "UnknownError": lambda: UnknownError("own"),
     "without a text": RuntimeError,
     "TimeoutError": lambda: TimeoutError("too long"),
 }
