@@ -1,6 +1,6 @@
-"""An app for each integration of functions and a model of Penstock's own, which all do the same, and a server of them.
+"""Equivalent apps for each integration of functions and for Penstock itself, and a server with all of them.
 
-All have a module `helper`, which says who it is, sets the variable WHO, and waits, fails or ends its process if asked.
+The module `helper` of each returns the app's name and sets the variable APP. Commands make it wait, fail or exit.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from serving_process import Serving
 HELPER = """
 import json, os, time
 NAME = {name!r}
-os.environ["WHO"] = NAME
+os.environ["APP"] = NAME
 
-def told(ask):
-    if ask == "end":
+def run(command):
+    if command == "exit":
         os._exit(3)
-    if ask == "fail":
-        raise ValueError("as was asked")
-    if ask == "wait":
-        open(os.path.join({folder!r}, "begun-" + NAME), "w").close()
-        while not os.path.exists(os.path.join({folder!r}, "go")):
+    if command == "fail":
+        raise ValueError("requested failure")
+    if command == "wait":
+        open(os.path.join({folder!r}, "started-" + NAME), "w").close()
+        while not os.path.exists(os.path.join({folder!r}, "continue")):
             time.sleep(0.005)
-    return json.dumps([NAME, os.environ["WHO"], os.path.basename(os.getcwd()), os.getpid()])
+    return json.dumps([NAME, os.environ["APP"], os.path.basename(os.getcwd()), os.getpid()])
 """
 APP = """
 import helper
@@ -37,43 +37,45 @@ class InferlessPythonModel:
         self.ready = True
 
     def infer(self, inputs):
-        return {{"told": helper.told(inputs["ask"])}}
+        return {{"identity": helper.run(inputs["command"])}}
 
     def finalize(self):
         open({folder!r} + "/finalized", "w").close()
 """
+SCHEMA = 'INPUT_SCHEMA = {"command": {"datatype": "STRING", "shape": [1], "example": ["name"]}}\n'
 FUNCTION = """
 import helper
 
 def handler(request):
-    told = helper.told(request.inputs[0].data[0])
-    return {"outputs": [{"name": "told", "datatype": "BYTES", "shape": [1], "data": [told]}]}
+    identity = helper.run(request.inputs[0].data[0])
+    return {"outputs": [{"name": "identity", "datatype": "BYTES", "shape": [1], "data": [identity]}]}
 """
-METADATA = "runtimeInfo:\n  mainFunction: asked\n  mainFunctionArgs: ['ask:str']\n"
+DEPLOYMENT = "import helper\n\ndef identify(command):\n    return helper.run(command)\n"
+METADATA = "runtimeInfo:\n  mainFunction: identify\n  mainFunctionArgs: ['command:str']\n"
 NATIVE = """
 import helper
 from penstock import model
 
 @model
-def native(ask: str) -> str:
-    return helper.told(ask)
+def native(command: str) -> str:
+    return helper.run(command)
 """
 TARGETS = ("shop", "repository", "hub/function.json", "own/app.py")
-"""What is served, by its path below the folder."""
+"""Paths of the served apps, below their folder."""
 INTEGRATIONS = ("inferless", "modelbit", "openinference")
 
 
-def written(folder: Path) -> Path:
-    """The folders of all four."""
+def write_apps(folder: Path) -> Path:
+    """Writes the folders of all four apps. Returns their parent."""
     place = str(folder)
     files: dict[str, str] = {
         "shop/app.py": APP.format(folder=place),
-        "shop/input_schema.py": 'INPUT_SCHEMA = {"ask": {"datatype": "STRING", "shape": [1], "example": ["name"]}}\n',
+        "shop/input_schema.py": SCHEMA,
         "shop/helper.py": HELPER.format(name="inferless", folder=place),
-        "repository/deployments/asked/source.py": "import helper\n\ndef asked(ask):\n    return helper.told(ask)\n",
-        "repository/deployments/asked/metadata.yaml": METADATA,
-        "repository/deployments/asked/helper.py": HELPER.format(name="modelbit", folder=place),
-        "hub/function.json": json.dumps(_entity()),
+        "repository/deployments/identify/source.py": DEPLOYMENT,
+        "repository/deployments/identify/metadata.yaml": METADATA,
+        "repository/deployments/identify/helper.py": HELPER.format(name="modelbit", folder=place),
+        "hub/function.json": json.dumps(_function_definition()),
         "hub/main.py": FUNCTION,
         "hub/helper.py": HELPER.format(name="openinference", folder=place),
         "own/app.py": NATIVE,
@@ -85,46 +87,46 @@ def written(folder: Path) -> Path:
     return folder
 
 
-def _entity() -> dict[str, Any]:
+def _function_definition() -> dict[str, Any]:
     spec = {
         "source": {"source": "main.py", "handler": "handler"},
         "python_version": "PYTHON3_11",
         "model_name": "hub",
-        "inputs": [{"name": "ask", "datatype": "BYTES", "shape": [1]}],
-        "outputs": [{"name": "told", "datatype": "BYTES", "shape": [1]}],
+        "inputs": [{"name": "command", "datatype": "BYTES", "shape": [1]}],
+        "outputs": [{"name": "identity", "datatype": "BYTES", "shape": [1]}],
     }
     return {"kind": "openinference", "project": "p", "name": "hub", "spec": spec}
 
 
 def serving(folder: Path, *more: str, targets: tuple[str, ...] = TARGETS) -> Serving:
-    """`penstock serve` of them."""
+    """Runs `penstock serve` with these targets."""
     ports = ("--http", "127.0.0.1:0", "--grpc", "off")
     return Serving(*(str(folder / one) for one in targets), *ports, *more, folder=folder)
 
 
-def tensor(text: str, shape: list[int]) -> dict[str, Any]:
-    """The body of a V2 request."""
-    return {"inputs": [{"name": "ask", "shape": shape, "datatype": "BYTES", "data": [text]}]}
+def infer_request(text: str, shape: list[int]) -> dict[str, Any]:
+    """Body of a V2 request."""
+    return {"inputs": [{"name": "command", "shape": shape, "datatype": "BYTES", "data": [text]}]}
 
 
-QUESTIONS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "inferless": ("/v2/models/shop/infer", lambda text: tensor(text, [1])),
-    "modelbit": ("/v1/asked/latest", lambda text: {"data": text}),
-    "openinference": ("/v2/models/hub/infer", lambda text: tensor(text, [1])),
-    "native": ("/v2/models/native/infer", lambda text: tensor(text, [])),
+REQUESTS: dict[str, tuple[str, Callable[[str], Any]]] = {
+    "inferless": ("/v2/models/shop/infer", lambda text: infer_request(text, [1])),
+    "modelbit": ("/v1/identify/latest", lambda text: {"data": text}),
+    "openinference": ("/v2/models/hub/infer", lambda text: infer_request(text, [1])),
+    "native": ("/v2/models/native/infer", lambda text: infer_request(text, [])),
 }
-"""The path of each, and its body for a text."""
+"""Path of each app, and its body for a command."""
 
 
-def ask(url: str, who: str, text: str = "name") -> Answer:
-    """Asks one of them, in its own form."""
-    path, body = QUESTIONS[who]
-    return post(url, path, json.dumps(body(text)).encode(), {"content-type": "application/json"})
+def send_command(url: str, app: str, command: str = "name") -> Answer:
+    """Sends a command to an app, in the form of its integration."""
+    path, body = REQUESTS[app]
+    return post(url, path, json.dumps(body(command)).encode(), {"content-type": "application/json"})
 
 
-def told(answer: Answer) -> list[Any]:
-    """The name, WHO, folder and process number that it tells."""
-    assert answer.status == 200, answer.body
-    found = answer.json()
-    text = found["data"] if "data" in found else found["outputs"][0]["data"][0]
+def identity_of(response: Answer) -> list[Any]:
+    """Returns the app's name, its variable APP, the name of its working directory, and its process id."""
+    assert response.status == 200, response.body
+    body = response.json()
+    text = body["data"] if "data" in body else body["outputs"][0]["data"][0]
     return list(json.loads(text))

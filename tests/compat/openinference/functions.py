@@ -77,5 +77,5 @@ def handler_code(expression: str, takes: str = "request", before: str = "") -> s
     return f"""
 {before}
 def handler({takes}):
-    return {{"outputs": [{{"name": "said", "datatype": "BYTES", "shape": [1], "data": [str({expression})]}}]}}
+    return {{"outputs": [{{"name": "result", "datatype": "BYTES", "shape": [1], "data": [str({expression})]}}]}}
 """

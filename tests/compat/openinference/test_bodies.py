@@ -32,22 +32,22 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         yield served
 
 
-def test_d08_data_keeps_its_form(served: Served) -> None:
+def test_d08_data_keeps_its_nesting(served: Served) -> None:
     flat = {**X, "data": [1, 2, 3, 4.5], "parameters": {"unit": "m"}}
     for path in ("/v2/models/m/infer", "/v2/models/m/versions/1/infer"):
         for sent in (X, flat):
-            status, answer = served.get(path, {"id": "me", "inputs": [sent, T, N]})
-            assert status == 200, answer
-            assert (answer["id"], answer["model_name"], answer["model_version"]) == ("me", "m", "1")
-            said = ["me", [("x", [2, 2], sent["data"], sent.get("parameters", {})), ("t", [1], ["a"], {})]]
-            said[1].append(("n", [1], [1], {}))
-            assert answer["outputs"][0]["data"] == [str(said)]
+            status, response = served.get(path, {"id": "me", "inputs": [sent, T, N]})
+            assert status == 200, response
+            assert (response["id"], response["model_name"], response["model_version"]) == ("me", "m", "1")
+            expected = ["me", [("x", [2, 2], sent["data"], sent.get("parameters", {})), ("t", [1], ["a"], {})]]
+            expected[1].append(("n", [1], [1], {}))
+            assert response["outputs"][0]["data"] == [str(expected)]
 
 
-def test_one_size_may_be_unknown(served: Served) -> None:
-    status, answer = served.infer({**X, "shape": [-1, 2]}, {**T, "shape": [-1]}, N)
+def test_one_dimension_may_be_unknown(served: Served) -> None:
+    status, response = served.infer({**X, "shape": [-1, 2]}, {**T, "shape": [-1]}, N)
     assert status == 200
-    assert "('x', [2, 2], [[1, 2], [3, 4.5]], {})" in answer["outputs"][0]["data"][0]
+    assert "('x', [2, 2], [[1, 2], [3, 4.5]], {})" in response["outputs"][0]["data"][0]
 
 
 @pytest.mark.parametrize(
@@ -74,27 +74,27 @@ def test_one_size_may_be_unknown(served: Served) -> None:
     ],
 )
 def test_invalid_requests_are_rejected(served: Served, inputs: Any, error: str) -> None:
-    status, answer = served.get("/v2/models/m/infer", {"inputs": inputs})
-    assert (status, answer["error"][: len(error)]) == (400, error)
+    status, response = served.get("/v2/models/m/infer", {"inputs": inputs})
+    assert (status, response["error"][: len(error)]) == (400, error)
 
 
 @pytest.mark.parametrize("body", [b"{", b"[" * 100_000, b'"\xff"', b"[]", b'{"inputs": [], "id": "\\ud800"}'])
-def test_invalid_bodies(served: Served, body: bytes) -> None:
+def test_invalid_bodies_are_rejected(served: Served, body: bytes) -> None:
     request = urllib.request.Request(f"{served.server.http_url}/v2/models/m/infer", data=body)
     with pytest.raises(urllib.error.HTTPError) as raised:
         urllib.request.urlopen(request)
-    with raised.value as answer:
-        assert answer.code == 400
-        assert json.loads(answer.read())["error"].startswith("request JSON: ")
+    with raised.value as response:
+        assert response.code == 400
+        assert json.loads(response.read())["error"].startswith("request JSON: ")
 
 
-def test_requested_outputs(served: Served) -> None:
-    assert served.infer(X, T, N, outputs=[{"name": "said"}])[0] == 200
-    answer = served.infer(X, T, N, outputs=[{"name": "other"}])
-    assert answer == (400, {"error": "there is no output 'other', the response has said"})
+def test_only_existing_outputs_can_be_requested(served: Served) -> None:
+    assert served.infer(X, T, N, outputs=[{"name": "result"}])[0] == 200
+    response = served.infer(X, T, N, outputs=[{"name": "other"}])
+    assert response == (400, {"error": "there is no output 'other', the response has result"})
 
 
-def test_raw_bytes_and_grpc_are_flat(served: Served) -> None:
+def test_data_of_binary_and_grpc_requests_is_flat(served: Served) -> None:
     arrays = {"x": np.ones((1, 2), np.float32), "t": np.array([b"a"], object), "n": np.ones(1, np.int8)}
     address = str(served.server.http_url).removeprefix("http://")
     for library, target in ((tritonclient.http, address), (tritonclient.grpc, str(served.server.grpc_address))):
@@ -104,8 +104,8 @@ def test_raw_bytes_and_grpc_are_flat(served: Served) -> None:
             inputs.append(library.InferInput(name, list(array.shape), datatype))
             inputs[-1].set_data_from_numpy(array)
         with library.InferenceServerClient(target) as client:
-            said = client.infer("m", inputs).as_numpy("said")[0].decode()
-        assert "('x', [1, 2], [1.0, 1.0], {})" in said
+            text = client.infer("m", inputs).as_numpy("result")[0].decode()
+        assert "('x', [1, 2], [1.0, 1.0], {})" in text
 
 
 def test_validation_can_be_disabled(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from penstock.compat.openinference._definition.requirements import requirement_l
 from penstock.errors import StartupError
 
 
-def test_d01_every_key_is_read() -> None:
+def test_d01_all_keys_are_read() -> None:
     function = parse_definition(
         entity(
             source={"code": ECHO, "handler": "pkg.mod:func", "init_function": "init", "lang": "python"},
@@ -23,7 +23,7 @@ def test_d01_every_key_is_read() -> None:
             image="me/it:1",
             outputs=[{"name": "y", "datatype": "BYTES", "shape": [2, -1]}],
         ),
-        Path("/there"),
+        Path("/folder"),
     )
     assert (function.name, function.project, function.model_name, function.python_version) == ("f", "p", "m", "3.11")
     assert (function.requirements, function.base_image, function.image) == (("numpy",), "python:3.12", "me/it:1")
@@ -76,13 +76,13 @@ TENSOR = {"name": "x", "datatype": "FP32", "shape": [1]}
         ({"model": "m"}, "spec.model: is not known here"),
     ],
 )
-def test_d01_what_breaks_a_rule_is_reported_with_its_path(spec: dict[str, Any], problem: str) -> None:
+def test_d01_invalid_definitions_are_reported_with_the_key_path(spec: dict[str, Any], problem: str) -> None:
     with pytest.raises(DefinitionError) as raised:
         parse_definition(entity(**spec), Path())
     assert any(one.startswith(problem) for one in raised.value.problems), raised.value.problems
 
 
-def test_d01_all_problems_are_reported_at_once() -> None:
+def test_d01_all_problems_are_reported_together() -> None:
     with pytest.raises(DefinitionError) as raised:
         parse_definition({**entity(model_name=None, python_version="x"), "kind": "python", "name": None}, Path())
     assert [one.partition(":")[0] for one in raised.value.problems] == [
@@ -90,14 +90,14 @@ def test_d01_all_problems_are_reported_at_once() -> None:
     ]
 
 
-def test_d01_code_may_be_plain_or_base64() -> None:
+def test_d01_code_is_plain_or_base64() -> None:
     encoded = base64.b64encode(ECHO.encode()).decode()
     for source in ({"code": ECHO}, {"base64": encoded}):
         assert parse_definition(entity(source={**source, "handler": "handler"}), Path()).source.code == ECHO.encode()
 
 
 @pytest.mark.parametrize("name", ["function.yaml", "echo.yml"])
-def test_d01_definitions_are_yaml_too(tmp_path: Path, name: str) -> None:
+def test_d01_yaml_definitions_are_detected_and_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "main.py").write_text(ECHO)
     (tmp_path / name).write_text(
         "kind: openinference\nname: f\nspec:\n  source: {source: main.py, handler: handler}\n"
@@ -105,12 +105,12 @@ def test_d01_definitions_are_yaml_too(tmp_path: Path, name: str) -> None:
     )
     assert read_function(tmp_path).model_name == "m"
     assert check(tmp_path) == []
-    found = detect(tmp_path)
-    assert found is not None
-    assert (found.integration, found.why) == ("openinference", f"{name} has kind: openinference")
+    finding = detect(tmp_path)
+    assert finding is not None
+    assert (finding.integration, finding.why) == ("openinference", f"{name} has kind: openinference")
 
 
-def test_d01_a_folder_with_two_functions_is_not_guessed(tmp_path: Path) -> None:
+def test_d01_folder_with_two_functions_is_rejected_as_ambiguous(tmp_path: Path) -> None:
     write_function(tmp_path)
     (tmp_path / "function.json").rename(tmp_path / "a.json")
     write_function(tmp_path)
@@ -127,7 +127,7 @@ def test_other_folders_are_not_detected(tmp_path: Path) -> None:
     assert detect(tmp_path / "a.yaml") is None
 
 
-def test_d16_requirements_of_files(tmp_path: Path) -> None:
+def test_d16_requirements_are_read_from_files(tmp_path: Path) -> None:
     (tmp_path / "more.txt").write_text("-r requirements.txt\nscipy>=1 # of linear algebra\n")
     (tmp_path / "requirements.txt").write_text("# all\nnumpy==1.26\n-r more.txt\n")
     (tmp_path / "pyproject.toml").write_text('[project]\nname="a"\ndependencies=["torch>=2"]\n')
@@ -150,8 +150,8 @@ def test_d23_aliases_and_defaults_of_tensors() -> None:
         *({"name": "a", "data_type": "INT8", "shape": [1]}, {"name": "b", "datatype": "STRING", "shape": [1]}),
         *({"shape": [1]}, {"name": "d", "datatype": "UINT8", "data_type": "INT8", "shape": [1]}),
     ]
-    found = parse_definition(entity(inputs=tensors), Path()).inputs
-    assert [(one.name, one.datatype, one.named) for one in found] == [
+    inputs = parse_definition(entity(inputs=tensors), Path()).inputs
+    assert [(one.name, one.datatype, one.named) for one in inputs] == [
         *(("a", "INT8", True), ("b", "BYTES", True), ("input-2", "FP32", False), ("d", "UINT8", True)),
     ]
 

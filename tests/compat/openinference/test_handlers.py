@@ -25,12 +25,12 @@ from penstock.errors import LoadError
         ("**everything", "everything['request'].inputs[0].name"),
     ],
 )
-def test_d06_handlers_get_what_they_declare(tmp_path: Path, takes: str, expression: str) -> None:
+def test_d06_handlers_get_the_arguments_they_declare(tmp_path: Path, takes: str, expression: str) -> None:
     with serving(write_function(tmp_path, handler_code(expression, takes))) as served:
         assert served.text() == "x"
 
 
-def test_d06_other_parameters_are_rejected_at_start(tmp_path: Path) -> None:
+def test_d06_unknown_handler_parameters_are_rejected_at_start(tmp_path: Path) -> None:
     write_function(tmp_path, handler_code("1", "request, model"))
     with pytest.raises(LoadError, match="takes model, without a value; it can take request, context, event"):
         serving(tmp_path).__enter__()
@@ -46,7 +46,7 @@ def init(context, unit, times=1):
 """
 
 
-def test_d07_the_handler_sees_globals_of_init(tmp_path: Path) -> None:
+def test_d07_handler_sees_the_state_set_by_init(tmp_path: Path) -> None:
     code = handler_code("(ready, context.unit)", "context", INIT)
     write_function(tmp_path, code, source={"init_function": "init"})
     with serving(tmp_path, init_parameters={"unit": "a", "times": 2}) as served:
@@ -56,7 +56,7 @@ def test_d07_the_handler_sees_globals_of_init(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("given", [{}, {"units": "a"}, {"unit": "a", "more": 1}, {"context": 1, "unit": "a"}])
-def test_d07_other_parameters_are_rejected_at_start(tmp_path: Path, given: dict[str, object]) -> None:
+def test_d07_wrong_init_parameters_are_rejected_at_start(tmp_path: Path, given: dict[str, object]) -> None:
     write_function(
         tmp_path, handler_code("1", before=INIT), source={"init_function": "init"}, settings={"init_parameters": given}
     )
@@ -66,7 +66,7 @@ def test_d07_other_parameters_are_rejected_at_start(tmp_path: Path, given: dict[
         serving(tmp_path).__enter__()
 
 
-def test_d07_an_init_that_fails_is_an_error_at_the_start(tmp_path: Path) -> None:
+def test_d07_failing_init_prevents_the_start(tmp_path: Path) -> None:
     code = handler_code("1", before="def init(context): raise OSError('no weights')")
     write_function(tmp_path, code, source={"init_function": "init"})
     with pytest.raises(LoadError, match="no weights"):
@@ -84,62 +84,62 @@ async def handler(context):
         assert served.text() == "a"
 
 
-def test_d08_the_request_has_all_that_was_sent(tmp_path: Path) -> None:
+def test_d08_request_has_all_fields_of_the_body(tmp_path: Path) -> None:
     code = handler_code("request.json()").replace("str(request.json())", "request.json()")
     with serving(write_function(tmp_path, code)) as served:
         tensor = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2.5], "parameters": {"a": 1}}
-        status, answer = served.infer(tensor, id="7", parameters={"b": "c"}, outputs=[{"name": "said"}])
-    assert (status, answer["id"]) == (200, "7")
-    assert json.loads(answer["outputs"][0]["data"][0]) == {
+        status, response = served.infer(tensor, id="7", parameters={"b": "c"}, outputs=[{"name": "result"}])
+    assert (status, response["id"]) == (200, "7")
+    assert json.loads(response["outputs"][0]["data"][0]) == {
         "id": "7",
         "parameters": {"b": "c"},
         "inputs": [{"name": "x", "shape": [2], "datatype": "FP32", "data": [1.0, 2.5], "parameters": {"a": 1}}],
-        "outputs": [{"name": "said", "parameters": {}}],
+        "outputs": [{"name": "result", "parameters": {}}],
     }
 
 
-@pytest.mark.parametrize(("data", "said"), [("flat", "[1, 2]"), ("nested", "[[1, 2]]")])
-def test_d08_elements_are_flat_or_nested(tmp_path: Path, data: str, said: str) -> None:
+@pytest.mark.parametrize(("data", "expected"), [("flat", "[1, 2]"), ("nested", "[[1, 2]]")])
+def test_d08_elements_are_flat_or_nested(tmp_path: Path, data: str, expected: str) -> None:
     code = handler_code("request.inputs[0].data")
     inputs = [{"name": "x", "datatype": "UINT8", "shape": [-1, -1]}]
     with serving(write_function(tmp_path, code, inputs=inputs), data=data) as served:
-        answer = served.infer({"name": "x", "datatype": "UINT8", "shape": [1, 2], "data": [1, 2]})[1]
-    assert answer["outputs"][0]["data"] == [said]
+        response = served.infer({"name": "x", "datatype": "UINT8", "shape": [1, 2], "data": [1, 2]})[1]
+    assert response["outputs"][0]["data"] == [expected]
 
 
-def test_d08_bytes_of_an_image_are_bytes(tmp_path: Path) -> None:
+def test_d08_uint8_elements_convert_to_bytes(tmp_path: Path) -> None:
     # Same as upstream's tutorials: one row of numbers, and a context without attributes.
     code = handler_code("(bytes(request.inputs[0].data), getattr(context, 'model', None))", "context, request")
     inputs = [{"name": "image", "datatype": "UINT8", "shape": [-1, -1]}]
     with serving(write_function(tmp_path, code, inputs=inputs)) as served:
-        answer = served.infer({"name": "image", "datatype": "UINT8", "shape": [1, 3], "data": [97, 98, 99]})[1]
-    assert answer["outputs"][0]["data"] == ["(b'abc', None)"]
+        response = served.infer({"name": "image", "datatype": "UINT8", "shape": [1, 3], "data": [97, 98, 99]})[1]
+    assert response["outputs"][0]["data"] == ["(b'abc', None)"]
 
 
-def test_d19_the_context_logs_and_stores_attributes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_d19_context_logs_and_stores_attributes(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     code = """
 def init(context):
     context.user_data.count = 0
-    context.logger.info("begun")
+    context.logger.info("started")
 def handler(context):
     context.user_data.count += 1
-    context.logger.info_with("done 100%", count=context.user_data.count, who="a%s")
+    context.logger.info_with("done 100%", count=context.user_data.count, name="a%s")
     context.logger.warn("%d times", context.user_data.count)
     context.logger.error_with("bad", status=3)
-    said = (context.user_data.count, isinstance(context.worker_id, int), context.user_function.__name__)
-    body = {"outputs": [{"name": "y", "data": [str(said)]}]}
+    result = (context.user_data.count, isinstance(context.worker_id, int), context.user_function.__name__)
+    body = {"outputs": [{"name": "y", "data": [str(result)]}]}
     return context.Response(body=body, headers={}, content_type="application/json", status_code=200)
 """
     with serving(write_function(tmp_path, code, source={"init_function": "init"})) as served:
         assert served.text() == "(1, True, 'handler')"
         assert served.text() == "(2, True, 'handler')"
     err = capfd.readouterr().err
-    for line in ("begun", "done 100% count=2 who='a%s'", "2 times", "bad status=3"):
+    for line in ("started", "done 100% count=2 name='a%s'", "2 times", "bad status=3"):
         assert line in err
     assert "WARNING penstock.m [m/1 " in err
 
 
-def test_d20_the_event(tmp_path: Path) -> None:
+def test_d20_event_has_the_requests_fields(tmp_path: Path) -> None:
     code = handler_code(
         "[event.path, event.method, event.id, event.content_type, event.trigger.kind, "
         "event.get_header('x-model-NAME'), event.get_header('X-Request-ID'), event.get_header('none', 3), "
@@ -147,8 +147,8 @@ def test_d20_the_event(tmp_path: Path) -> None:
         "event",
     )
     with serving(write_function(tmp_path, code)) as served:
-        answer = served.infer_row(1, id="7")[1]
-    assert answer["outputs"][0]["data"][0] == str(
+        response = served.infer_row(1, id="7")[1]
+    assert response["outputs"][0]["data"][0] == str(
         [
             *("/v2/models/m/infer", "POST", "7", "application/json", "openinference", "m", "7", 3, "1"),
             *([1.0], {}, True),
@@ -156,7 +156,7 @@ def test_d20_the_event(tmp_path: Path) -> None:
     )
 
 
-def test_d21_project_and_run_stand_in_where_there_is_no_platform(tmp_path: Path) -> None:
+def test_d21_project_and_run_work_without_a_platform(tmp_path: Path) -> None:
     code = """
 def init(context):
     context.run.log_metric("loaded", 1)
@@ -166,8 +166,8 @@ def handler(project, run):
     try:
         project.get_secret("a")
     except AttributeError as error:
-        said = (project.name, run.key, run.metrics["parts"], str(error))
-    return {"outputs": [{"name": "y", "data": [str(said)]}]}
+        result = (project.name, run.key, run.metrics["parts"], str(error))
+    return {"outputs": [{"name": "y", "data": [str(result)]}]}
 """
     import urllib.request
 
@@ -178,7 +178,7 @@ def handler(project, run):
                 "project.get_secret needs the DigitalHub platform, which is not available",
             )
         )
-        with urllib.request.urlopen(f"{served.server.http_url}/metrics") as answer:
-            metrics = answer.read().decode()
+        with urllib.request.urlopen(f"{served.server.http_url}/metrics") as response:
+            metrics = response.read().decode()
     for line in ('mean_score{model="m",version="1"} 0.5', 'parts{model="m",version="1"} 2', "loaded{"):
         assert line in metrics

@@ -20,7 +20,7 @@ OTHER = "PYTHON3_10" if PYTHON != "PYTHON3_10" else "PYTHON3_12"
 
 
 @pytest.mark.parametrize("isolation", ["server", "process"])
-def test_the_process_of_a_function(tmp_path: Path, isolation: str) -> None:
+def test_isolation_option_selects_the_process(tmp_path: Path, isolation: str) -> None:
     code = handler_code("(os.getpid(), context.worker_id, os.getcwd())", "context, request", "import os")
     with serving(write_function(tmp_path, code), isolation=isolation) as served:
         pid, worker, folder = ast.literal_eval(served.text())
@@ -29,7 +29,7 @@ def test_the_process_of_a_function(tmp_path: Path, isolation: str) -> None:
     assert (folder == os.getcwd()) == (isolation == "server")
 
 
-def test_g01_functions_in_the_servers_process_have_modules_of_their_own(tmp_path: Path) -> None:
+def test_g01_functions_in_the_servers_process_have_isolated_modules(tmp_path: Path) -> None:
     models, path, modules = [], [*sys.path], set(sys.modules)
     for name in ("a", "b"):
         (tmp_path / name / "parts").mkdir(parents=True)
@@ -51,27 +51,27 @@ def test_g01_functions_in_the_servers_process_have_modules_of_their_own(tmp_path
     assert not any(one.endswith(".helper") for one in sys.modules.keys() - modules)
 
 
-def test_replicas_are_threads_each_with_a_state_of_its_own(tmp_path: Path) -> None:
+def test_replicas_are_threads_with_separate_contexts(tmp_path: Path) -> None:
     code = handler_code(
-        "meet(context)", "context", "import threading\nimport meeting\ndef init(context):\n    context.mine = []"
+        "meet(context)", "context", "import threading\nimport meeting\ndef init(context):\n    context.calls = []"
     )
-    code += "\ndef meet(context):\n    meeting.place()\n    context.mine.append(1)\n"
-    code += "    return (threading.get_ident(), len(context.mine))\n"
-    place = threading.Barrier(2, timeout=20)
+    code += "\ndef meet(context):\n    meeting.wait()\n    context.calls.append(1)\n"
+    code += "    return (threading.get_ident(), len(context.calls))\n"
+    barrier = threading.Barrier(2, timeout=20)
     # Modules of the server are unchanged.
     meeting = sys.modules["meeting"] = type(sys)("meeting")
-    vars(meeting)["place"] = place.wait
+    vars(meeting)["wait"] = barrier.wait
     write_function(tmp_path, code, source={"init_function": "init"})
     try:
         with serving(tmp_path, isolation="server", replicas=2) as served, ThreadPoolExecutor(2) as pool:
-            said = {one.result() for one in [pool.submit(served.text) for _ in range(2)]}
+            results = {one.result() for one in [pool.submit(served.text) for _ in range(2)]}
     finally:
         del sys.modules["meeting"]
-    assert len(said) == 2
-    assert all(one.endswith(", 1)") for one in said)
+    assert len(results) == 2
+    assert all(one.endswith(", 1)") for one in results)
 
 
-def test_async_handlers_and_errors_are_as_in_processes(tmp_path: Path) -> None:
+def test_async_handlers_and_errors_in_the_servers_process(tmp_path: Path) -> None:
     code = "import asyncio\nasync def handler(request):\n    await asyncio.sleep(0)\n"
     code += "    raise ValueError('bad ' + request.id)\n"
     with serving(write_function(tmp_path, code), isolation="server") as served:
@@ -79,7 +79,7 @@ def test_async_handlers_and_errors_are_as_in_processes(tmp_path: Path) -> None:
         assert served.infer_row(1, datatype="BOOL")[0] == 400
 
 
-def test_failing_code_is_reported(tmp_path: Path) -> None:
+def test_failing_import_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LoadError, match="cannot import main: ZeroDivisionError"):
         serving(write_function(tmp_path, "1 / 0\n"), isolation="server").__enter__()
 
@@ -106,7 +106,7 @@ def test_functions_that_need_a_process_are_rejected(
         openinference.load(tmp_path, {"isolation": "server", **options})
 
 
-def test_installed_packages_are_accepted(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_requirements_of_the_server_need_no_environment(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     write_function(tmp_path, handler_code("1"), requirements=["numpy"], python_version=OTHER)
     with serving(tmp_path, isolation="server", environment="none") as served:
         assert served.text() == "1"

@@ -21,9 +21,9 @@ def init_context(context):
 
 def handler(context, event):
     sizes = [len(text) for text in event.body["inputs"][0]["data"]]
-    said = {"name": "size", "datatype": "INT64", "shape": [len(sizes)], "data": sizes}
+    size = {"name": "size", "datatype": "INT64", "shape": [len(sizes)], "data": sizes}
     unit = {"name": "unit", "datatype": "BYTES", "shape": [1], "data": [context.user_data.unit + event.trigger.kind]}
-    return context.Response(body={"outputs": [said, unit]}, status_code=200)
+    return context.Response(body={"outputs": [size, unit]}, status_code=200)
 """
 
 
@@ -44,33 +44,33 @@ def function(**spec: Any) -> dict[str, Any]:
     }
 
 
-def test_d26_a_function_of_nuclios_is_served(tmp_path: Path) -> None:
+def test_d26_nuclio_function_is_served(tmp_path: Path) -> None:
     yaml = pytest.importorskip("yaml")
     (tmp_path / "parts").mkdir()
     (tmp_path / "parts" / "sizes.py").write_text(CODE)
     (tmp_path / "function.yaml").write_text(yaml.safe_dump(function()))
     assert [one.integration for one in integrations.detect(tmp_path)] == ["openinference"]
     with serving(tmp_path) as served:
-        status, answer = served.infer(
+        status, response = served.infer(
             {"name": "text", "datatype": "BYTES", "shape": [2], "data": ["a", "bcd"]}, model="sizes"
         )
-        assert (status, answer["model_version"]) == (200, "7")
-        assert [one["data"] for one in answer["outputs"]] == [[1, 3], ["in openinference"]]
+        assert (status, response["model_version"]) == (200, "7")
+        assert [one["data"] for one in response["outputs"]] == [[1, 3], ["in openinference"]]
         config = served.get("/v2/models/sizes/config")[1]
         assert config["instance_group"][0]["count"] == 2
 
 
-def test_d26_code_and_packages_of_the_definition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_d26_code_and_packages_are_read_from_the_definition(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     build = {
         "functionSourceCode": base64.b64encode(b"def handler(context, event): ...").decode(),
         "commands": ["pip install one==1 'two<3'", "apt-get update"],
         "baseImage": "python:3.11",
     }
     (tmp_path / "function.json").write_text(json.dumps(function(build=build, handler="sizes:handler")))
-    found = read_function(tmp_path)
-    assert (found.name, found.project, found.model_name) == ("sizes-of", "p", "sizes")
-    assert (found.source.handler, found.source.source) == ("sizes:handler", "sizes.py")
-    assert (found.requirements, found.base_image) == (("one==1", "two<3"), "python:3.11")
+    spec = read_function(tmp_path)
+    assert (spec.name, spec.project, spec.model_name) == ("sizes-of", "p", "sizes")
+    assert (spec.source.handler, spec.source.source) == ("sizes:handler", "sizes.py")
+    assert (spec.requirements, spec.base_image) == (("one==1", "two<3"), "python:3.11")
     assert "a command of the function's build is ignored: apt-get update" in caplog.text
 
 

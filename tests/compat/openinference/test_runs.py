@@ -42,9 +42,8 @@ def function(code: str = ECHO, **more: Any) -> Function:
 @pytest.fixture(scope="module")
 def run() -> Iterator[ServeRun]:
     code = "import os\n" + handler_code("(context.unit, os.environ['UNIT'])", "context") + "    "
-    code += (
-        "\ndef init(context, unit):\n    context.unit = unit\n    context.logger.info('begun')\n    print('printed')\n"
-    )
+    code += "\ndef init(context, unit):\n    context.unit = unit\n"
+    code += "    context.logger.info('started')\n    print('printed')\n"
     made = function(code, init_function="init", model_name="m", project="p")
     environment = [{"name": "UNIT", "value": "v"}]
     run = made.run(
@@ -54,21 +53,21 @@ def run() -> Iterator[ServeRun]:
     run.stop()
 
 
-def test_d17_a_run_serves(run: ServeRun) -> None:
-    answer = run.invoke(json=BODY)
-    answer.raise_for_status()
-    assert (answer.status_code, answer.ok) == (200, True)
-    assert answer.json()["outputs"][0]["data"] == ["('u', 'v')"]
+def test_d17_run_serves_its_function(run: ServeRun) -> None:
+    response = run.invoke(json=BODY)
+    response.raise_for_status()
+    assert (response.status_code, response.ok) == (200, True)
+    assert response.json()["outputs"][0]["data"] == ["('u', 'v')"]
     assert run.invoke("GET", "/v2/models/m").json()["name"] == "m"
     assert run.invoke(json={"inputs": []}).json()["error"].startswith("input 'x' is missing")
 
 
-def test_d17_a_run_has_logs(run: ServeRun) -> None:
-    assert "begun" in run.logs()
+def test_d17_logs_contain_output_of_the_function(run: ServeRun) -> None:
+    assert "started" in run.logs()
     assert "printed" in run.logs()
 
 
-def test_d18_a_run_has_its_urls(run: ServeRun) -> None:
+def test_d18_status_lists_the_urls_of_the_service(run: ServeRun) -> None:
     service, urls = run.refresh().status.service, run.status.inference_v2
     assert run.status.state == "RUNNING"
     assert service is not None
@@ -78,10 +77,10 @@ def test_d18_a_run_has_its_urls(run: ServeRun) -> None:
     assert service["urls"][1].startswith("grpc://")
     assert urls["model"] == "m"
     for name in ("modelMetadataUrl", "modelReadinessUrl", "readinessUrl", "livenessUrl"):
-        with urllib.request.urlopen(urls[name]) as answer:
-            assert answer.status == 200
-    with urllib.request.urlopen(urls["inferenceUrl"], data=json.dumps(BODY).encode()) as answer:
-        assert answer.status == 200
+        with urllib.request.urlopen(urls[name]) as response:
+            assert response.status == 200
+    with urllib.request.urlopen(urls["inferenceUrl"], data=json.dumps(BODY).encode()) as response:
+        assert response.status == 200
     entity = run.to_dict()
     assert (entity["kind"], entity["project"], entity["spec"]["resources"]) == (
         *("openinference+serve:run", "p"),
@@ -95,7 +94,7 @@ def test_d22_replicas_are_processes(run: ServeRun) -> None:
     assert [one["count"] for one in groups] == [2]
 
 
-def test_d17_a_run_is_stopped() -> None:
+def test_d17_run_is_stopped() -> None:
     run = function().run("serve", grpc=None)
     assert run.status.state in ("PENDING", "RUNNING")
     assert run.wait().invoke(json=BODY).json()["outputs"][0]["data"] == [1.0, 2.0]
@@ -106,7 +105,7 @@ def test_d17_a_run_is_stopped() -> None:
         run.invoke(url=url)
 
 
-def test_a_run_may_compute_in_the_process_of_its_service() -> None:
+def test_isolation_server_runs_in_the_services_process() -> None:
     run = function("import os\n" + handler_code("os.getpid() == context.worker_id", "context")).run(
         "serve", wait=True, isolation="server"
     )
@@ -117,7 +116,7 @@ def test_a_run_may_compute_in_the_process_of_its_service() -> None:
 
 
 @pytest.mark.fault("SIGTERM while held")
-def test_a_service_whose_function_holds_the_gil_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_service_with_a_held_gil_exits_at_the_drain_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_DRAIN_TIMEOUT", "2s")
     code = "import ctypes\ndef handler(request):\n    print('entered')\n    ctypes.PyDLL(None).sleep(1000)\n"
     run = function(code).run("serve", wait=True, grpc=None, isolation="server")
@@ -129,7 +128,7 @@ def test_a_service_whose_function_holds_the_gil_ends_at_its_deadline(monkeypatch
         # Ctrl-C reaches both processes, then the parent closes standard input. Together they count as one signal.
         run._process.send_signal(signal.SIGINT)
         run._process.send_signal(signal.SIGTERM)
-        until(lambda: is_draining(url), "not to be ready")
+        until(lambda: is_draining(url), "the service to drain")
         assert not future.done()
         assert run._process.wait(PATIENCE) == 3
         assert future.exception()
@@ -139,7 +138,7 @@ def test_a_service_whose_function_holds_the_gil_ends_at_its_deadline(monkeypatch
         run.stop()
 
 
-def test_d17_a_failed_start_has_a_reason() -> None:
+def test_d17_failed_start_is_reported_with_its_reason() -> None:
     run = function("raise OSError('no weights')").run("serve")
     with pytest.raises(StartupError, match=r"could not start: .*no weights"):
         run.wait()
@@ -147,16 +146,16 @@ def test_d17_a_failed_start_has_a_reason() -> None:
     run.stop()
 
 
-def test_d22_secrets_are_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d22_missing_secrets_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StartupError, match="secret 'HUSH' is not in the environment"):
         function().run("serve", secrets=["HUSH"])
 
 
 def variables(run: ServeRun, *names: str) -> list[str | None]:
-    """Returns the environment of a handler."""
-    said = run.invoke(json=BODY).json()["outputs"][0]["data"][0]
-    found: dict[str, str] = json.loads(said)
-    return [found.get(name) for name in names]
+    """Returns environment variables of a handler."""
+    text = run.invoke(json=BODY).json()["outputs"][0]["data"][0]
+    environment: dict[str, str] = json.loads(text)
+    return [environment.get(name) for name in names]
 
 
 def test_d22_resources_set_variables_of_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,17 +193,17 @@ def test_d22_invalid_resources_are_rejected(resources: Any, why: str) -> None:
         function().run("serve", resources=resources)
 
 
-def test_d22_volumes_are_prepared(tmp_path: Path) -> None:
-    there, empty = tmp_path / "there", tmp_path / "a" / "empty"
-    there.mkdir()
-    (there / "greeting").write_text("hello")
+def test_d22_empty_volumes_are_created_and_shared_ones_read(tmp_path: Path) -> None:
+    models, empty = tmp_path / "models", tmp_path / "a" / "empty"
+    models.mkdir()
+    (models / "greeting").write_text("hello")
     volumes = [
-        {"volume_type": "shared_volume", "name": "models", "mount_path": str(there)},
+        {"volume_type": "shared_volume", "name": "models", "mount_path": str(models)},
         {"volume_type": "empty_dir", "name": "scratch", "mount_path": str(empty), "spec": {"size_limit": "1Gi"}},
     ]
-    said = f"open({str(there / 'greeting')!r}).read() + str(os.listdir({str(empty)!r}))"
-    reads = function("import os\n" + handler_code(said))
-    run = reads.run("serve", wait=True, volumes=volumes)
+    expression = f"open({str(models / 'greeting')!r}).read() + str(os.listdir({str(empty)!r}))"
+    reader = function("import os\n" + handler_code(expression))
+    run = reader.run("serve", wait=True, volumes=volumes)
     assert run.invoke(json=BODY).json()["outputs"][0]["data"] == ["hello[]"]
     assert run.to_dict()["spec"]["volumes"] == volumes
     run.stop()
@@ -247,14 +246,14 @@ def test_unknown_parameters_and_actions_are_rejected() -> None:
         new_function("f", code=ECHO, handler="handler", parameters={})
 
 
-def test_functions_are_written_and_read(tmp_path: Path) -> None:
+def test_exported_functions_are_read_back(tmp_path: Path) -> None:
     made = function(requirements=["numpy"], init_function="init", outputs=TENSORS)
-    again = read_function(made.export(tmp_path / "function.json"))
-    assert replace(again, folder=made.spec.folder) == made.spec
+    parsed = read_function(made.export(tmp_path / "function.json"))
+    assert replace(parsed, folder=made.spec.folder) == made.spec
     assert as_function(made.to_dict()).spec == made.spec
 
 
-def test_d15_contents_of_an_image(tmp_path: Path) -> None:
+def test_d15_image_contains_definition_code_and_requirements(tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src" / "main.py").write_text(ECHO)
     made = new_function(
@@ -272,7 +271,7 @@ def test_d15_contents_of_an_image(tmp_path: Path) -> None:
     assert read_function(file).image == "p-echo:2"
 
 
-def test_d15_the_image_is_recorded_in_yaml_with_its_comments(tmp_path: Path) -> None:
+def test_d15_recording_the_image_keeps_comments_of_yaml(tmp_path: Path) -> None:
     text = "# Mine.\nkind: openinference\nname: f\nspec:\n  # Of it.\n  source: {code: x, handler: h}\n"
     text += "  python_version: PYTHON3_11\n  model_name: m\n  inputs: [{shape: [1]}]\n"
     file = tmp_path / "function.yaml"
@@ -285,11 +284,11 @@ def test_d15_the_image_is_recorded_in_yaml_with_its_comments(tmp_path: Path) -> 
     assert file.read_text() == text.replace("spec:\n", 'spec:\n  image: "b:2"\n')
 
 
-def test_d15_a_build_creates_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: dict[str, Any] = {}
+def test_d15_build_creates_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {}
 
     def build(spec: images.ImageSpec, name: str, *, builder: str | None, wheel: str | None) -> None:
-        seen.update(name=name, builder=builder, wheel=wheel, before=spec.commands_before, env=spec.env)
+        options.update(name=name, builder=builder, wheel=wheel, before=spec.commands_before, env=spec.env)
         assert spec.files[0][0].is_file()
         assert spec.record is not None
         spec.record(f"{name}-made")
@@ -298,9 +297,9 @@ def test_d15_a_build_creates_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     made = function(project="My project")
     environment = [{"name": "A", "value": "1"}]
     run = made.run("build", wait=True, instructions=["apt-get update"], envs=environment, builder="buildah", wheel="w")
-    assert seen["name"] == "my-project-echo:latest"
-    assert (seen["builder"], seen["wheel"], seen["before"]) == ("buildah", "w", ("apt-get update",))
-    assert seen["env"]["A"] == "1"
+    assert options["name"] == "my-project-echo:latest"
+    assert (options["builder"], options["wheel"], options["before"]) == ("buildah", "w", ("apt-get update",))
+    assert options["env"]["A"] == "1"
     assert run.wait().image == "my-project-echo:latest-made"
     # The next run of the function uses the name.
     assert made.spec.image == run.image
@@ -311,12 +310,12 @@ def test_d15_a_build_creates_an_image(monkeypatch: pytest.MonkeyPatch) -> None:
     ("image", "name"),
     [("me/it:1", "me/it"), ("host:5000/it", "host:5000/it"), ("host:5000/it:2", "host:5000/it"), ("a:1", "p-f")],
 )
-def test_d15_names_of_images(image: str, name: str) -> None:
+def test_d15_image_name_of_a_function(image: str, name: str) -> None:
     made = new_function("f", project="p", code=ECHO, handler="handler", inputs=TENSORS, image=image)
     assert made.image_name() == name
 
 
-def test_d15_the_dockerfile_is_the_golden_one(tmp_path: Path) -> None:
+def test_d15_dockerfile_equals_the_golden_file(tmp_path: Path) -> None:
     made = new_function(
         *("f",),
         code=ECHO,

@@ -23,13 +23,13 @@ from penstock.compat.openinference._sources.fetch import FetchedCode, fetch_code
 from penstock.errors import LoadError, StartupError
 
 
-def got(
-    tmp_path: Path, source: str | None, handler: str = "handler", here: Path | None = None, **more: str
+def fetch(
+    tmp_path: Path, source: str | None, handler: str = "handler", base: Path | None = None, **more: str
 ) -> FetchedCode:
-    folder = tmp_path / "got"
+    folder = tmp_path / "fetched"
     folder.mkdir()
-    said = {"handler": handler, **more, **({} if source is None else {"source": source})}
-    return fetch_code(parse_definition(entity(source=said), here or tmp_path), folder)
+    spec = {"handler": handler, **more, **({} if source is None else {"source": source})}
+    return fetch_code(parse_definition(entity(source=spec), base or tmp_path), folder)
 
 
 def zipped(**files: str) -> bytes:
@@ -58,52 +58,52 @@ def web(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     server.server_close()
 
 
-def test_d02_code_in_the_definition(tmp_path: Path) -> None:
-    code = got(tmp_path, None, base64=base64.b64encode(ECHO.encode()).decode())
+def test_d02_base64_code_of_the_definition_is_written(tmp_path: Path) -> None:
+    code = fetch(tmp_path, None, base64=base64.b64encode(ECHO.encode()).decode())
     assert (code.module, code.function, (code.root / "main.py").read_text()) == ("main", "handler", ECHO)
 
 
 def test_d02_code_in_the_definition_keeps_its_path(tmp_path: Path) -> None:
-    code = got(tmp_path, "src/infer.py", code=ECHO)
+    code = fetch(tmp_path, "src/infer.py", code=ECHO)
     assert (code.module, (code.root / "src" / "infer.py").read_text()) == ("src.infer", ECHO)
 
 
-def test_d02_a_file_and_a_folder_here(tmp_path: Path) -> None:
-    (tmp_path / "here" / "src").mkdir(parents=True)
-    (tmp_path / "here" / "src" / "infer.py").write_text(ECHO)
-    code = got(tmp_path, "src/infer.py", here=tmp_path / "here")
-    assert (code.root, code.module) == (tmp_path / "here", "src.infer")
-    (tmp_path / "got").rmdir()
-    code = got(tmp_path, "src", "infer:handler", here=tmp_path / "here")
-    assert (code.root, code.module) == (tmp_path / "here" / "src", "infer")
+def test_d02_local_file_and_folder(tmp_path: Path) -> None:
+    (tmp_path / "base" / "src").mkdir(parents=True)
+    (tmp_path / "base" / "src" / "infer.py").write_text(ECHO)
+    code = fetch(tmp_path, "src/infer.py", base=tmp_path / "base")
+    assert (code.root, code.module) == (tmp_path / "base", "src.infer")
+    (tmp_path / "fetched").rmdir()
+    code = fetch(tmp_path, "src", "infer:handler", base=tmp_path / "base")
+    assert (code.root, code.module) == (tmp_path / "base" / "src", "infer")
 
 
-def test_d02_an_archive_here_and_on_the_web(tmp_path: Path, web: tuple[Path, str]) -> None:
+def test_d02_archive_on_disk_and_over_http(tmp_path: Path, web: tuple[Path, str]) -> None:
     (web[0] / "a.zip").write_bytes(zipped(pkg__mod=ECHO))
     for source in (str(web[0] / "a.zip"), f"zip+{web[1]}/a.zip"):
-        code = got(tmp_path, source, "pkg.mod:handler")
+        code = fetch(tmp_path, source, "pkg.mod:handler")
         assert (code.root / "pkg" / "mod.py").read_text() == ECHO
-        (tmp_path / "got").rename(tmp_path / f"got{source.count(':')}")
+        (tmp_path / "fetched").rename(tmp_path / f"fetched{source.count(':')}")
 
 
-def test_d02_one_file_of_the_web_needs_no_module(tmp_path: Path, web: tuple[Path, str]) -> None:
+def test_d02_single_file_over_http_needs_no_module(tmp_path: Path, web: tuple[Path, str]) -> None:
     (web[0] / "infer.py").write_text(ECHO)
     write_function(tmp_path, source={"source": f"{web[1]}/infer.py?token=secret", "handler": "handler"})
     with serving(tmp_path) as served:
-        # Fetched once: the processes do not download again.
+        # The file is fetched once, not by each process.
         (web[0] / "infer.py").unlink()
         assert served.infer_row(1)[0] == 200
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """Creates a repository with a branch, a tag, and a commit without a name."""
+    """Creates a Git repository with a branch, a tag, and an unnamed commit."""
     folder = tmp_path / "repository"
     folder.mkdir()
 
     def git(*arguments: str) -> str:
-        own = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
-        done = subprocess.run(["git", *own, *arguments], cwd=folder, check=True, capture_output=True, text=True)
+        options = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+        done = subprocess.run(["git", *options, *arguments], cwd=folder, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
     git("init", "-q")
@@ -124,14 +124,14 @@ def repository(tmp_path: Path) -> Path:
 )
 def test_d02_git_by_branch_tag_and_commit(tmp_path: Path, repository: Path, ref: str, name: str) -> None:
     ref = ref.replace("COMMIT", (tmp_path / "first").read_text())
-    code = got(tmp_path, f"git+file://{repository}{ref}", "infer:handler")
+    code = fetch(tmp_path, f"git+file://{repository}{ref}", "infer:handler")
     assert f"NAME = {name!r}" in (code.root / "infer.py").read_text()
     assert not (code.root / ".git").exists()
 
 
-def test_d02_an_invalid_ref(tmp_path: Path, repository: Path) -> None:
+def test_d02_unknown_git_ref_is_rejected(tmp_path: Path, repository: Path) -> None:
     with pytest.raises(StartupError, match=r"function 'f': git cannot fetch file://.*: .*nothing"):
-        got(tmp_path, f"git+file://{repository}#nothing", "infer:handler")
+        fetch(tmp_path, f"git+file://{repository}#nothing", "infer:handler")
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_d02_an_invalid_ref(tmp_path: Path, repository: Path) -> None:
         ({}, ("", "")),
     ],
 )
-def test_d25_credentials_of_the_environment(
+def test_d25_git_credentials_from_the_environment(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], expected: tuple[str, str]
 ) -> None:
     for name in ("GIT_TOKEN", "GIT_USERNAME", "GIT_PASSWORD"):
@@ -154,7 +154,7 @@ def test_d25_credentials_of_the_environment(
     assert git.credentials() == expected
 
 
-def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d25_credentials_reach_git_but_no_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GIT_TOKEN", "hush-hush")
     # A fake git that prints its arguments and the output of the credential helper.
     program = tmp_path / "bin" / "git"
@@ -163,7 +163,7 @@ def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypat
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     with pytest.raises(StartupError) as raised:
-        got(tmp_path, "git+https://example.com/a/b", "infer:handler")
+        fetch(tmp_path, "git+https://example.com/a/b", "infer:handler")
     assert "*** x-oauth-basic" in str(raised.value) or "*** ***" in str(raised.value)
     assert "hush-hush" not in str(raised.value)
     assert "echo" in str(raised.value)  # the error shows the helper, without its output
@@ -171,7 +171,7 @@ def test_d25_credentials_go_to_git_and_into_no_message(tmp_path: Path, monkeypat
 
 def test_d25_urls_with_credentials_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="the URL contains credentials: set GIT_TOKEN") as raised:
-        got(tmp_path, "git+https://{}{}example.com/a".format("me:hush", "@"), "infer:handler")
+        fetch(tmp_path, "git+https://{}{}example.com/a".format("me:hush", "@"), "infer:handler")
     assert "hush" not in str(raised.value)
 
 
@@ -187,21 +187,21 @@ def test_d25_urls_with_credentials_are_rejected(tmp_path: Path) -> None:
         ("zip+s3://bucket", "expected a bucket and an object"),
     ],
 )
-def test_d02_other_sources_are_rejected(tmp_path: Path, source: str, error: str) -> None:
+def test_d02_unsupported_sources_are_rejected(tmp_path: Path, source: str, error: str) -> None:
     with pytest.raises(StartupError, match=error) as raised:
-        got(tmp_path, source)
+        fetch(tmp_path, source)
     assert "hush" not in str(raised.value)
 
 
-def test_d02_a_handler_without_its_module_is_reported(tmp_path: Path, web: tuple[Path, str]) -> None:
+def test_d02_handler_without_its_module_is_reported(tmp_path: Path, web: tuple[Path, str]) -> None:
     (web[0] / "a.zip").write_bytes(zipped(infer=ECHO))
     with pytest.raises(
         StartupError, match="no module 'main' for the handler 'handler'; say where it is, as in module:"
     ):
-        got(tmp_path, f"zip+{web[1]}/a.zip")
+        fetch(tmp_path, f"zip+{web[1]}/a.zip")
 
 
-def link() -> bytes:
+def archive_with_link() -> bytes:
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as archive:
         entry = zipfile.ZipInfo("main.py")
@@ -215,18 +215,18 @@ def link() -> bytes:
     [
         (zipped(**{"..__main": ECHO}), "leads out of the folder"),
         (zipped(**{"__etc__main": ECHO}), "leads out of the folder"),
-        (link(), "it is neither a file nor a folder"),
+        (archive_with_link(), "it is neither a file nor a folder"),
         (b"no archive", "not valid"),
     ],
 )
 def test_d04_unsafe_archives_are_rejected(tmp_path: Path, content: bytes, error: str) -> None:
     (tmp_path / "a.zip").write_bytes(content)
     with pytest.raises(StartupError, match=error):
-        got(tmp_path, "a.zip")
-    assert [*(tmp_path / "got").rglob("main.py")] == []
+        fetch(tmp_path, "a.zip")
+    assert [*(tmp_path / "fetched").rglob("main.py")] == []
 
 
-def test_d03_an_archive_of_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_d03_archive_from_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     moto = pytest.importorskip("moto.server")
     pytest.importorskip("s3fs")
     boto3 = pytest.importorskip("boto3")
@@ -243,11 +243,11 @@ def test_d03_an_archive_of_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         store = boto3.client("s3", endpoint_url=f"http://{host}:{port}", region_name="us-east-1")
         store.create_bucket(Bucket="bucket")
         store.put_object(Bucket="bucket", Key="a/b.zip", Body=zipped(main=ECHO))
-        code = got(tmp_path, "zip+s3://bucket/a/b.zip")
+        code = fetch(tmp_path, "zip+s3://bucket/a/b.zip")
         assert (code.root / "main.py").read_text() == ECHO
-        (tmp_path / "got").rename(tmp_path / "before")
+        (tmp_path / "fetched").rename(tmp_path / "before")
         with pytest.raises(StartupError, match=r"there is no s3://bucket/none.zip"):
-            got(tmp_path, "zip+s3://bucket/none.zip")
+            fetch(tmp_path, "zip+s3://bucket/none.zip")
     finally:
         server.stop()
 
@@ -259,29 +259,29 @@ TREE = {
     "pkg/__init__.py": "",
     "pkg/mod.py": handler_code("(near.NAME, sibling.NAME)", before="from . import near\nimport sibling"),
     "pkg/near.py": "NAME = 'near'",
-    "random.py": handler_code("'of mine'"),
+    "random.py": handler_code("'local'"),
     "data.txt": "data",
 }
 
 
 @pytest.mark.parametrize(
-    ("handler", "said"),
+    ("handler", "expected"),
     [
         ("handler", "main"),
         ("main:handler", "main"),
         ("mod:handler", "('sibling', 'data')"),
         ("pkg.mod:handler", "('near', 'sibling')"),
         # The standard library has a module of that name.
-        ("random:handler", "of mine"),
+        ("random:handler", "local"),
     ],
 )
-def test_d05_handlers_and_what_they_import(tmp_path: Path, handler: str, said: str) -> None:
+def test_d05_handlers_import_modules_of_their_folder(tmp_path: Path, handler: str, expected: str) -> None:
     for name, text in TREE.items():
         (tmp_path / "src" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "src" / name).write_text(text)
     write_function(tmp_path, source={"source": "src", "handler": handler})
     with serving(tmp_path) as served:
-        assert served.text() == said
+        assert served.text() == expected
 
 
 @pytest.mark.parametrize(
@@ -292,7 +292,7 @@ def test_d05_handlers_and_what_they_import(tmp_path: Path, handler: str, said: s
         ("raise SystemExit(3)", "cannot import main: SystemExit: 3"),
     ],
 )
-def test_d05_code_that_does_not_load_is_reported_at_start(tmp_path: Path, code: str, error: str) -> None:
+def test_d05_failing_imports_are_reported_at_start(tmp_path: Path, code: str, error: str) -> None:
     write_function(tmp_path, code)
     with pytest.raises(LoadError, match=error):
         serving(tmp_path).__enter__()

@@ -21,7 +21,7 @@ CODE = handler_code("request.inputs[0].data", before="").replace("str(", "repr("
 
 @pytest.fixture(scope="module")
 def echo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    """Function that returns a tensor of each datatype."""
+    """A function that returns a tensor of each datatype."""
     tensors = [{"name": one, "datatype": one, "shape": [-1, 2]} for one in DATATYPES]
     folder = write_function(tmp_path_factory.mktemp("echo"), ECHO, inputs=tensors, outputs=tensors)
     with serving(folder) as served:
@@ -42,27 +42,27 @@ def tensors_of(kind: Any, **options: Any) -> list[Any]:
     return made
 
 
-def checked(answer: Any) -> None:
+def assert_values(response: Any) -> None:
     for datatype in DATATYPES:
-        found = answer.as_numpy(datatype)
+        array = response.as_numpy(datatype)
         if datatype == "BYTES":
-            assert found.tolist() == [[b"a", "ü".encode()]]
+            assert array.tolist() == [[b"a", "ü".encode()]]
         else:
-            assert (found.dtype, found.tolist()) == (np.dtype(DTYPES[datatype]), values(datatype).tolist())
+            assert (array.dtype, array.tolist()) == (np.dtype(DTYPES[datatype]), values(datatype).tolist())
 
 
 def test_d12_all_datatypes_over_grpc(echo: Served) -> None:
     with triton.InferenceServerClient(echo.server.grpc_url) as client:
-        checked(client.infer("m", tensors_of(triton.InferInput)))
+        assert_values(client.infer("m", tensors_of(triton.InferInput)))
 
 
 def test_d12_all_datatypes_over_rest_as_json(echo: Served) -> None:
     inputs = [
         {"name": one, "datatype": one, "shape": [1, 2], "data": values(one).ravel().tolist()} for one in DATATYPES
     ]
-    status, answer = echo.infer(*inputs)
+    status, response = echo.infer(*inputs)
     assert status == 200
-    assert [(one["name"], one["shape"], one["data"]) for one in answer["outputs"]] == [
+    assert [(one["name"], one["shape"], one["data"]) for one in response["outputs"]] == [
         (one["name"], [1, 2], one["data"]) for one in inputs
     ]
 
@@ -70,50 +70,50 @@ def test_d12_all_datatypes_over_rest_as_json(echo: Served) -> None:
 def test_d12_all_datatypes_over_rest_as_bytes(echo: Served) -> None:
     with triton_http.InferenceServerClient(echo.server.http_url.removeprefix("http://")) as client:
         outputs = [triton_http.InferRequestedOutput(one, binary_data=True) for one in DATATYPES]
-        checked(client.infer("m", tensors_of(triton_http.InferInput, binary_data=True), outputs=outputs))
+        assert_values(client.infer("m", tensors_of(triton_http.InferInput, binary_data=True), outputs=outputs))
 
 
 BYTES = [{"name": "x", "datatype": "BYTES", "shape": [-1]}]
 
 
-def grpc_said(served: Served, data: list[bytes]) -> bytes:
+def infer_over_grpc(served: Served, data: list[bytes]) -> bytes:
     tensor = triton.InferInput("x", [len(data)], "BYTES")
     tensor.set_data_from_numpy(np.array(data, dtype=object))
     with triton.InferenceServerClient(served.server.grpc_url) as client:
-        found: bytes = client.infer("m", [tensor]).as_numpy("said")[0]
-    return found
+        result: bytes = client.infer("m", [tensor]).as_numpy("result")[0]
+    return result
 
 
 def test_d12_handlers_get_the_same_bytes_over_rest_and_grpc(tmp_path: Path) -> None:
     with serving(write_function(tmp_path, CODE, inputs=BYTES)) as served:
-        status, answer = served.infer_row("a", "ü", "", datatype="BYTES")
-        assert (status, answer["outputs"][0]["data"]) == (200, ["['a', 'ü', '']"])
+        status, response = served.infer_row("a", "ü", "", datatype="BYTES")
+        assert (status, response["outputs"][0]["data"]) == (200, ["['a', 'ü', '']"])
         # Raw contents of gRPC have a length before each element.
-        assert grpc_said(served, [b"a", "ü".encode(), b""]).decode() == "['a', 'ü', '']"
-        assert grpc_said(served, [b"\xff\xfe"]).decode() == r"[b'\xff\xfe']"
+        assert infer_over_grpc(served, [b"a", "ü".encode(), b""]).decode() == "['a', 'ü', '']"
+        assert infer_over_grpc(served, [b"\xff\xfe"]).decode() == r"[b'\xff\xfe']"
 
 
-def test_d27_bytes_as_upstream_has_them(tmp_path: Path) -> None:
+def test_d27_bytes_mode_digitalhub_uses_base64(tmp_path: Path) -> None:
     code = """
 def handler(request):
     data = request.inputs[0].data[0]
     data = data if data != "YQ==" else ["YQ=="]
-    return {"outputs": [{"name": "said", "datatype": "BYTES", "shape": [1], "data": data}]}
+    return {"outputs": [{"name": "result", "datatype": "BYTES", "shape": [1], "data": data}]}
 """
     with serving(write_function(tmp_path, code, inputs=BYTES), bytes_mode="digitalhub") as served:
         # Inputs are base64. An output list is unchanged, and a single output text is base64.
-        assert grpc_said(served, [b"a"]) == b"YQ=="
-        assert grpc_said(served, [b"\xff"]) == b"\xff"
+        assert infer_over_grpc(served, [b"a"]) == b"YQ=="
+        assert infer_over_grpc(served, [b"\xff"]) == b"\xff"
         assert served.infer_row("b", datatype="BYTES")[1]["outputs"][0]["data"] == ["b"]
 
 
-def test_d11_metadata_lists_what_is_declared(tmp_path: Path) -> None:
+def test_d11_metadata_lists_declared_tensors(tmp_path: Path) -> None:
     outputs = [{"name": "y", "datatype": "BYTES", "shape": [1]}]
     with serving(write_function(tmp_path, ECHO, outputs=outputs), version="r1") as served:
-        shown = {"name": "x", "datatype": "FP32", "shape": [-1]}
+        declared = {"name": "x", "datatype": "FP32", "shape": [-1]}
         for path in ("/v2/models/m", "/v2/models/m/versions/r1"):
-            status, answer = served.get(path)
-            assert (status, answer["inputs"], answer["outputs"]) == (200, [shown], outputs)
+            status, response = served.get(path)
+            assert (status, response["inputs"], response["outputs"]) == (200, [declared], outputs)
         assert served.get("/v2/health/ready")[0] == served.get("/v2/models/m/ready")[0] == 200
         for path in ("/v2/models/n", "/v2/models/m/versions/2", "/v2/models/n/ready"):
             assert served.get(path)[0] == 404
@@ -157,15 +157,15 @@ def test_d13_undeclared_tensors_are_rejected(tmp_path: Path, tensors: list[Any],
     elif tensors and tensors[0] == "z":
         tensors = [GOOD, number, {**GOOD, "name": "z"}]
     with serving(write_function(tmp_path, ECHO, inputs=inputs)) as served:
-        status, answer = served.infer(*tensors)
+        status, response = served.infer(*tensors)
     assert status == 400
-    assert answer["error"].startswith(error)
+    assert response["error"].startswith(error)
 
 
 def test_d13_numbers_of_the_same_family_are_converted(tmp_path: Path) -> None:
     with serving(write_function(tmp_path, ECHO)) as served:
-        status, answer = served.infer_row(1.5, datatype="FP64")
-        assert (status, answer["outputs"][0]["datatype"], answer["outputs"][0]["data"]) == (200, "FP32", [1.5])
+        status, response = served.infer_row(1.5, datatype="FP64")
+        assert (status, response["outputs"][0]["datatype"], response["outputs"][0]["data"]) == (200, "FP32", [1.5])
 
 
 @pytest.mark.parametrize(
@@ -180,23 +180,23 @@ def test_d13_responses_match_the_declaration(tmp_path: Path, tensor: str, error:
     code = f"def handler(request):\n    return {{'outputs': [{tensor}]}}\n"
     write_function(tmp_path, code, outputs=[{"name": "y", "datatype": "FP32", "shape": [1]}])
     with serving(tmp_path) as served:
-        status, answer = served.infer_row(1)
+        status, response = served.infer_row(1)
         assert status == 500
-        assert error in answer["error"]
+        assert error in response["error"]
     with serving(tmp_path, validate="off") as served:
         assert served.infer_row(1)[0] == 200
 
 
-def test_d13_without_validation_as_upstream(tmp_path: Path) -> None:
+def test_d13_without_validation_shapes_are_adjusted(tmp_path: Path) -> None:
     code = """
 def handler(request):
     return {"outputs": [{**one.dict(), "shape": [7, 7]} for one in request.inputs]}
 """
     with serving(write_function(tmp_path, code), validate="off") as served:
-        status, answer = served.infer({"name": "other", "datatype": "INT8", "shape": [1, 2], "data": [1, 2]})
+        status, response = served.infer({"name": "other", "datatype": "INT8", "shape": [1, 2], "data": [1, 2]})
     assert status == 200
     # The handler's shape does not fit, so the last axis is adjusted.
-    assert answer["outputs"] == [{"name": "other", "datatype": "INT8", "shape": [1, 2], "data": [1, 2]}]
+    assert response["outputs"] == [{"name": "other", "datatype": "INT8", "shape": [1, 2], "data": [1, 2]}]
 
 
 def test_d23_unnamed_tensors_are_matched_by_position(tmp_path: Path) -> None:

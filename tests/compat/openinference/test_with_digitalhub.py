@@ -1,4 +1,4 @@
-"""Functions of DigitalHub's own SDK, without a platform."""
+"""Functions created with DigitalHub's SDK, without a platform."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or Path(__file__).resolve().p
 PYTHON = TOOLS / "digitalhub" / "bin" / "python"
 
 pytestmark = pytest.mark.skipif(
-    not PYTHON.exists(), reason="DigitalHub's SDK is not there: python tests/clients/setup_tools.py digitalhub"
+    not PYTHON.exists(), reason="DigitalHub's SDK is not installed: python tests/clients/setup_tools.py digitalhub"
 )
 
 SCRIPT = """
@@ -32,22 +32,22 @@ TENSORS = [{"name": "x", "shape": [-1]}, {"name": "t", "shape": [-1], "datatype"
 
 
 def made(folder: Path, **parameters: Any) -> dict[str, Any]:
-    """Returns the SDK's function for parameters of `new_function`."""
+    """Returns the function that the SDK creates for parameters of `new_function`."""
     whole = {"handler": "handler", "python_version": "PYTHON3_11", "model_name": "m", "inputs": TENSORS, **parameters}
     command = [str(PYTHON), "-c", SCRIPT, json.dumps(whole)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, env={"HOME": str(folder)})
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    created: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return created
 
 
-def test_d17_a_function_of_the_sdk_is_served(tmp_path: Path) -> None:
+def test_d17_function_of_the_sdk_is_served(tmp_path: Path) -> None:
     entity = made(tmp_path, code=ECHO)
     run = as_function(entity).run("serve", wait=True)
     x = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}
-    answer = run.invoke(json={"inputs": [x, {"name": "t", "datatype": "BYTES", "shape": [1], "data": ["a"]}]})
+    response = run.invoke(json={"inputs": [x, {"name": "t", "datatype": "BYTES", "shape": [1], "data": ["a"]}]})
     run.stop()
-    assert [one["data"] for one in answer.json()["outputs"]] == [[1.0], ["a"]]
+    assert [one["data"] for one in response.json()["outputs"]] == [[1.0], ["a"]]
 
 
 def test_d01_exports_of_the_sdk_are_parsed(tmp_path: Path) -> None:

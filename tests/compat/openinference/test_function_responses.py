@@ -8,7 +8,7 @@ import pytest
 from functions import serving, write_function
 
 ONE = "{'outputs': [{'name': 'y', 'datatype': 'FP32', 'shape': [1], 'data': [2]}]}"
-ANSWER = {
+RESPONSE = {
     "model_name": "m",
     "model_version": "1",
     "outputs": [{"name": "y", "datatype": "FP32", "shape": [1], "data": [2.0]}],
@@ -32,15 +32,15 @@ def returning(expression: str) -> str:
         "{'outputs': [{'name': 'y', 'data_type': 'FP32', 'data': [2]}]}",
     ],
 )
-def test_d09_all_forms_of_responses(tmp_path: Path, expression: str) -> None:
+def test_d09_all_forms_of_return_values_are_accepted(tmp_path: Path, expression: str) -> None:
     with serving(write_function(tmp_path, returning(expression))) as served:
-        assert served.infer_row(1) == (200, ANSWER)
+        assert served.infer_row(1) == (200, RESPONSE)
 
 
-def test_d09_a_response_may_set_id_status_and_parameters(tmp_path: Path) -> None:
+def test_d09_handlers_may_set_id_status_and_parameters(tmp_path: Path) -> None:
     expression = f"context.Response(body={{**{ONE}, 'id': 9, 'parameters': {{'a': 1}}}}, status_code=202)"
     with serving(write_function(tmp_path, returning(expression))) as served:
-        assert served.infer_row(1, id="7") == (202, {**ANSWER, "id": "9", "parameters": {"a": 1}})
+        assert served.infer_row(1, id="7") == (202, {**RESPONSE, "id": "9", "parameters": {"a": 1}})
 
 
 @pytest.mark.parametrize(
@@ -78,13 +78,13 @@ def test_d09_a_response_may_set_id_status_and_parameters(tmp_path: Path) -> None
         ("{'outputs': [{'name': 'y', 'data': [[1], [1, 2]]}]}", 500, "output 'y' is not a tensor"),
     ],
 )
-def test_d09_an_invalid_return_value_is_an_error_in_json(
+def test_d09_invalid_return_values_are_reported_as_json(
     tmp_path: Path, expression: str, status: int, error: str
 ) -> None:
     with serving(write_function(tmp_path, returning(expression))) as served:
-        found, answer = served.infer_row(1)
-    assert found == status
-    assert answer["error"].startswith(error), answer
+        received, response = served.infer_row(1)
+    assert received == status
+    assert response["error"].startswith(error), response
 
 
 TORCH = "type('T', (), {'detach': lambda s: s, 'cpu': lambda s: s, 'numpy': lambda s: np.array([1, 2], np.int64)})()"
@@ -109,13 +109,13 @@ TORCH = "type('T', (), {'detach': lambda s: s, 'cpu': lambda s: s, 'numpy': lamb
         ),
     ],
 )
-def test_d10_arrays_of_any_kind_are_tensors(tmp_path: Path, tensor: str, expected: dict[str, object]) -> None:
+def test_d10_arrays_of_any_kind_become_tensors(tmp_path: Path, tensor: str, expected: dict[str, object]) -> None:
     with serving(write_function(tmp_path, returning(f"{{'outputs': [{{'name': 'y', **{tensor}}}]}}"))) as served:
-        status, answer = served.infer_row(1)
-    assert (status, answer.get("outputs")) == (200, [{"name": "y", **expected}]), answer
+        status, response = served.infer_row(1)
+    assert (status, response.get("outputs")) == (200, [{"name": "y", **expected}]), response
 
 
-def test_d10_nan_is_sent_or_rejected(tmp_path: Path) -> None:
+def test_d10_nan_is_sent_or_rejected_by_option(tmp_path: Path) -> None:
     write_function(tmp_path, returning("{'outputs': [{'name': 'y', 'data': [np.nan, 1.0]}]}"))
     with serving(tmp_path) as served:
         assert str(served.infer_row(1)[1]["outputs"][0]["data"]) == "[nan, 1.0]"
@@ -126,17 +126,17 @@ def test_d10_nan_is_sent_or_rejected(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raised", "error"), [("ValueError('no such face')", "no such face"), ("KeyError()", "KeyError")]
 )
-def test_d14_an_exception_is_an_error_in_json(
+def test_d14_exceptions_are_reported_as_json(
     tmp_path: Path, raised: str, error: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with serving(write_function(tmp_path, f"def handler(request):\n    raise {raised}\n")) as served:
-        status, answer = served.infer_row(1)
+        status, response = served.infer_row(1)
         assert status == 500
-        assert error in answer["error"]
+        assert error in response["error"]
     assert "main.py" in capfd.readouterr().err
 
 
-def test_d14_over_grpc_it_is_internal(tmp_path: Path) -> None:
+def test_d14_exceptions_over_grpc_have_status_internal(tmp_path: Path) -> None:
     import numpy as np
     import tritonclient.grpc as triton
     from tritonclient.utils import InferenceServerException

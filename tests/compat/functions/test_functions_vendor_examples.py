@@ -1,4 +1,4 @@
-"""The vendors' own first examples, with their values, through each integration."""
+"""First examples of the vendors, with their values, through each integration."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ def inferless_app(folder: Path, schema: Any, code: str) -> testing.Client:
 
 
 def outputs(client: testing.Client, *inputs: dict[str, Any]) -> dict[str, Any]:
-    answer = client.post("/v2/models/seed/infer", json.dumps({"inputs": inputs}))
-    assert answer.status == 200, answer.body
-    return {one["name"]: (one["datatype"], one["shape"], one["data"]) for one in answer.json()["outputs"]}
+    response = client.post("/v2/models/seed/infer", json.dumps({"inputs": inputs}))
+    assert response.status == 200, response.body
+    return {one["name"]: (one["datatype"], one["shape"], one["data"]) for one in response.json()["outputs"]}
 
 
 def bytes_tensor(name: str, *texts: str) -> dict[str, Any]:
@@ -49,20 +49,20 @@ def bytes_tensor(name: str, *texts: str) -> dict[str, Any]:
 
 def test_inferless_schema_and_app(tmp_path: Path) -> None:
     with inferless_app(tmp_path, SCHEMA, APP) as client:
-        # As it is declared, though INT8 has no 512; and as the vendor's client sends it.
+        # The declared datatype, although 512 is outside INT8; and the datatype that the vendor's client sends.
         for datatype in ("INT8", "INT64"):
             shape = {"name": "shape", "shape": [2], "datatype": datatype, "data": [512, 1]}
-            found = outputs(client, bytes_tensor("prompt", PROMPT), shape)
-            assert found["shape"] == ("INT64", [2], [512, 1])
-        assert found["prompt"] == ("BYTES", [1], [PROMPT])
-        assert found["kinds"][2] == ['["str", "list"]']
-        scores = {name: found[name] for name in ("label_1", "label_2", "label_3")}
+            results = outputs(client, bytes_tensor("prompt", PROMPT), shape)
+            assert results["shape"] == ("INT64", [2], [512, 1])
+        assert results["prompt"] == ("BYTES", [1], [PROMPT])
+        assert results["kinds"][2] == ['["str", "list"]']
+        scores = {name: results[name] for name in ("label_1", "label_2", "label_3")}
         assert scores == {name: ("FP64", [1], [value]) for name, value in
                           {"label_1": 0.398, "label_2": 0.563, "label_3": 0.434}.items()}  # fmt: skip
         assert outputs(client, bytes_tensor("prompt", PROMPT))["shape"][2] == ["none"], "it is not required"
 
 
-def test_inferless_inputs_of_any_length(tmp_path: Path) -> None:
+def test_inferless_inputs_have_any_length(tmp_path: Path) -> None:
     texts = ["value1", "value2", "value3"]
     schema = {"variable_input": {"datatype": "STRING", "required": True, "shape": [-1], "example": texts}}
     code = "class InferlessPythonModel:\n    def infer(self, inputs): return {'again': inputs['variable_input']}\n"
@@ -80,21 +80,21 @@ MODELBIT = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "code", "data", "right"), MODELBIT)
-def test_modelbit_batches(tmp_path: Path, name: str, code: str, data: Any, right: Any) -> None:
+@pytest.mark.parametrize(("name", "code", "data", "expected"), MODELBIT)
+def test_modelbit_batches(tmp_path: Path, name: str, code: str, data: Any, expected: Any) -> None:
     pytest.importorskip("yaml")
     folder = tmp_path / name
     folder.mkdir()
     (folder / "source.py").write_text(code)
     (folder / "metadata.yaml").write_text(f"owner: me\nruntimeInfo:\n  mainFunction: {name}\nschemaVersion: 2\n")
     with testing.Client(*integrations.load(folder)) as client:
-        answer = client.post(f"/v1/{name}/latest", json.dumps({"data": data}))
-        assert (answer.status, answer.json()) == (200, {"data": right})
-        # As one call.
+        response = client.post(f"/v1/{name}/latest", json.dumps({"data": data}))
+        assert (response.status, response.json()) == (200, {"data": expected})
+        # The same values as a single call.
         single = client.post(
             f"/v1/{name}/latest", json.dumps({"data": data[0][1] if len(data[0]) == 2 else data[0][1:]})
         )
-        assert single.json() == {"data": right[0][1]}
+        assert single.json() == {"data": expected[0][1]}
 
 
 PREDICT = """
@@ -117,12 +117,12 @@ def test_digitalhub_function_with_tensors(tmp_path: Path) -> None:
     (tmp_path / "function.json").write_text(json.dumps(entity))
     with testing.Client(*integrations.load(tmp_path)) as client:
         body = {"inputs": [bytes_tensor("input-0", "hello world")]}
-        answer = client.post("/v2/models/text-classifier/infer", json.dumps(body)).json()
-        assert (answer["model_name"], answer["model_version"]) == ("text-classifier", "1")
-        assert answer["outputs"] == [{"name": "output-0", "datatype": "FP32", "shape": [1], "data": [11.0]}]
-        told = client.get("/v2/models/text-classifier").json()
-        assert told["inputs"] == [{"name": "input-0", "datatype": "BYTES", "shape": [-1]}]
-        assert told["outputs"] == [{"name": "output-0", "datatype": "FP32", "shape": [-1]}]
+        response = client.post("/v2/models/text-classifier/infer", json.dumps(body)).json()
+        assert (response["model_name"], response["model_version"]) == ("text-classifier", "1")
+        assert response["outputs"] == [{"name": "output-0", "datatype": "FP32", "shape": [1], "data": [11.0]}]
+        metadata = client.get("/v2/models/text-classifier").json()
+        assert metadata["inputs"] == [{"name": "input-0", "datatype": "BYTES", "shape": [-1]}]
+        assert metadata["outputs"] == [{"name": "output-0", "datatype": "FP32", "shape": [-1]}]
 
 
 CAPTION = """
@@ -133,7 +133,7 @@ def func(project, run, context, event, request):
 """
 
 
-def test_digitalhub_handler_with_all_its_arguments(tmp_path: Path) -> None:
+def test_digitalhub_handler_with_all_arguments(tmp_path: Path) -> None:
     (tmp_path / "main.py").write_text(CAPTION)
     spec = {
         "source": {"source": "main.py", "handler": "func"},
@@ -146,6 +146,6 @@ def test_digitalhub_handler_with_all_its_arguments(tmp_path: Path) -> None:
     (tmp_path / "function.json").write_text(json.dumps(entity))
     with testing.Client(*integrations.load(tmp_path)) as client:
         image = {"name": "image", "datatype": "UINT8", "shape": [1, 4], "data": [1, 2, 3, 255]}
-        answer = client.post("/v2/models/vqa_blip/infer", json.dumps({"inputs": [image]}))
-        assert answer.status == 200, answer.body
-        assert answer.json()["outputs"][0]["data"] == ["4 bytes"]
+        response = client.post("/v2/models/vqa_blip/infer", json.dumps({"inputs": [image]}))
+        assert response.status == 200, response.body
+        assert response.json()["outputs"][0]["data"] == ["4 bytes"]

@@ -12,7 +12,7 @@ from penstock.compat import openinference
 from penstock.errors import StartupError
 
 
-def test_an_example_is_detected_checked_and_served(tmp_path: Path) -> None:
+def test_scaffolded_example_is_detected_checked_and_served(tmp_path: Path) -> None:
     assert {one.name for one in openinference.scaffold(tmp_path)} == {"function.json", "main.py"}
     assert [one.integration for one in integrations.detect(tmp_path)] == ["openinference"]
     assert openinference.check(tmp_path) == []
@@ -46,9 +46,9 @@ def test_g01_functions_of_one_server_are_isolated(tmp_path: Path) -> None:
     models = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "helper.py").write_text(f"import os\nos.environ['WHO'] = NAME = {name!r}\n")
+        (tmp_path / name / "helper.py").write_text(f"import os\nos.environ['APP'] = NAME = {name!r}\n")
         code = "import helper, os\ndef handler(request):\n    "
-        code += "return {'outputs': [{'name': 'y', 'data': [helper.NAME + os.environ['WHO']]}]}\n"
+        code += "return {'outputs': [{'name': 'y', 'data': [helper.NAME + os.environ['APP']]}]}\n"
         models += openinference.load(write_function(tmp_path / name, code, model_name=name), {})
     from functions import Served
 
@@ -59,9 +59,9 @@ def test_g01_functions_of_one_server_are_isolated(tmp_path: Path) -> None:
             assert served.infer(tensor, model=name)[1]["outputs"][0]["data"] == [name * 2]
 
 
-def test_g02_every_error_is_json(tmp_path: Path) -> None:
+def test_g02_errors_are_json(tmp_path: Path) -> None:
     with serving(write_function(tmp_path, ECHO)) as served:
         for path, body in (("/v2/models/m/infer", [1]), ("/v2/models/m/infer", {}), ("/none", None), ("/v2/none", {})):
-            status, answer = served.get(path, body)
+            status, response = served.get(path, body)
             assert status >= 400
-            assert isinstance(answer["error"], str)
+            assert isinstance(response["error"], str)
