@@ -9,7 +9,7 @@ from typing import Any
 import inferless  # type: ignore[import-not-found,unused-ignore]
 from inferless.api import InferlessOpenAIClient  # type: ignore[import-not-found,unused-ignore]
 
-URL, WHAT = sys.argv[1:3]
+URL, CALL = sys.argv[1:3]
 KEY = sys.argv[3] if len(sys.argv) > 3 else None
 
 
@@ -20,14 +20,16 @@ def call() -> Any:
 def call_async() -> Any:
     received: list[Any] = []
     inferless.call_async(
-        URL, KEY, data={"prompt": "hi"}, callback=lambda error, answer: received.append([str(error), answer])
+        URL, KEY, data={"prompt": "hi"}, callback=lambda error, response: received.append([str(error), response])
     ).join()
     return received
 
 
 def fails() -> Any:
     received: list[Any] = []
-    inferless.call(URL, KEY, data={"other": "hi"}, callback=lambda error, answer: received.append([str(error), answer]))
+    inferless.call(
+        URL, KEY, data={"other": "hi"}, callback=lambda error, response: received.append([str(error), response])
+    )
     return received
 
 
@@ -47,7 +49,7 @@ def openai() -> Any:
 print(
     json.dumps(
         {"call": call, "call_async": call_async, "fails": fails, "batch": batch, "nothing": nothing, "openai": openai}[
-            WHAT
+            CALL
         ]()
     )
 )

@@ -1,4 +1,4 @@
-"""Apps for tests: written into a folder and served, with or without a socket."""
+"""Apps for tests, written to a folder and served with or without a socket."""
 
 from __future__ import annotations
 
@@ -57,20 +57,20 @@ class AppClient:
 
     def outputs(self, *tensors: dict[str, Any], **more: Any) -> dict[str, Any]:
         """Returns the outputs for tensors, by name: datatype, shape and data."""
-        answer = self.infer(*tensors, **more)
-        assert answer.status == 200, answer.body
-        return {one["name"]: (one["datatype"], one["shape"], one["data"]) for one in answer.json()["outputs"]}
+        response = self.infer(*tensors, **more)
+        assert response.status == 200, response.body
+        return {one["name"]: (one["datatype"], one["shape"], one["data"]) for one in response.json()["outputs"]}
 
     def error_of(self, *tensors: dict[str, Any], **more: Any) -> tuple[int, str]:
         """Returns the status and message of the error for tensors."""
-        answer = self.infer(*tensors, **more)
-        assert answer.status >= 400, answer.body
-        return answer.status, answer.json()["error"]
+        response = self.infer(*tensors, **more)
+        assert response.status >= 400, response.body
+        return response.status, response.json()["error"]
 
     def data(self, *tensors: dict[str, Any]) -> Any:
         """Returns the elements of the only output."""
-        (found,) = self.outputs(*tensors).values()
-        return found[2]
+        (output,) = self.outputs(*tensors).values()
+        return output[2]
 
 
 @contextmanager

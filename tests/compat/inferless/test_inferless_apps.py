@@ -14,7 +14,7 @@ from waiting import until
 ECHO = app_class("def infer(self, inputs): return {'y': inputs.get('x', 'nothing')}")
 
 
-def test_i01_a_folder_of_two_files_is_detected_and_served(tmp_path: Path) -> None:
+def test_i01_folder_with_app_and_schema_is_detected_and_served(tmp_path: Path) -> None:
     home = write_app(tmp_path, ECHO)
     finding = inferless.detect(home)
     assert finding is not None
@@ -24,18 +24,18 @@ def test_i01_a_folder_of_two_files_is_detected_and_served(tmp_path: Path) -> Non
         assert app.outputs(tensor("x", "BYTES", "hi")) == {"y": ("BYTES", [1], ["hi"])}
 
 
-def test_i01_over_a_socket(tmp_path: Path) -> None:
+def test_i01_app_is_served_over_a_socket(tmp_path: Path) -> None:
     import json
     from urllib.request import Request, urlopen
 
     with live(write_app(tmp_path, ECHO)) as url:
         body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
-        with urlopen(Request(f"{url}/infer", body)) as answer:
-            assert json.load(answer)["outputs"][0]["data"] == ["hi"]
+        with urlopen(Request(f"{url}/infer", body)) as response:
+            assert json.load(response)["outputs"][0]["data"] == ["hi"]
 
 
 @pytest.mark.parametrize("name", ["main.py", "app.py"])
-def test_other_files_are_not_detected(tmp_path: Path, name: str) -> None:
+def test_native_models_are_not_detected(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("from penstock import model\n\n@model\ndef double(x: int) -> int: return 2 * x\n")
     assert inferless.detect(tmp_path / name) is None
     assert inferless.detect(tmp_path) is None
@@ -49,7 +49,7 @@ def test_detect_runs_no_code(tmp_path: Path) -> None:
 LOG = "import pathlib\ndef log(word):\n    with open(os.environ['LOG'], 'a') as file: file.write(word + ' ')\n"
 
 FORMS = {
-    # How the three methods begin.
+    # Declarations of the three methods.
     "plain": ("def initialize(self)", "def infer(self, inputs)", "def finalize(self)"),
     "context": ("def initialize(self, context=None)", "def infer(self, inputs)", "def finalize(self)"),
     "context needed": ("def initialize(self, context)", "def infer(self, inputs)", "def finalize(self)"),
@@ -65,28 +65,28 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_i02_methods_of_all_forms(tmp_path: Path, form: str) -> None:
+def test_i02_all_forms_of_methods_are_called(tmp_path: Path, form: str) -> None:
     log = tmp_path / "log"
     initialize, infer, finalize = FORMS[form]
-    body = f"{initialize}: log('begin')\n{infer}: return {{'y': inputs['x']}}\n{finalize}: log('end')"
+    body = f"{initialize}: log('start')\n{infer}: return {{'y': inputs['x']}}\n{finalize}: log('end')"
     app = app_class(body).replace("\n\nclass", f"\n{LOG}\nclass")
     with served(write_app(tmp_path, app), env={"LOG": str(log)}) as api:
-        assert log.read_text() == "begin "
+        assert log.read_text() == "start "
         assert api.data(tensor("x", "BYTES", "hi")) == ["hi"]
-    until(lambda: log.read_text() == "begin end ", "finalize")
+    until(lambda: log.read_text() == "start end ", "finalize")
 
 
-def test_i02_no_initialize_no_finalize(tmp_path: Path) -> None:
+def test_i02_initialize_and_finalize_are_optional(tmp_path: Path) -> None:
     with served(write_app(tmp_path, ECHO)) as app:
         assert app.data(tensor("x", "BYTES", "hi")) == ["hi"]
 
 
-def test_i02_an_exception_in_finalize_does_not_fail_the_stop(tmp_path: Path) -> None:
+def test_i02_exception_in_finalize_does_not_fail_the_stop(tmp_path: Path) -> None:
     with served(write_app(tmp_path, ECHO + "\n    def finalize(self): raise ValueError('no')\n")) as app:
         assert app.data() == ["nothing"]
 
 
-def test_i02_a_marked_class_of_another_name(tmp_path: Path) -> None:
+def test_i02_decorated_class_is_loaded(tmp_path: Path) -> None:
     app = """
     import inferless
 
@@ -94,7 +94,7 @@ def test_i02_a_marked_class_of_another_name(tmp_path: Path) -> None:
 
     class Shop:
         @app.load
-        def begin(self):
+        def load(self):
             self.word = "loaded"
 
         @app.infer
@@ -107,8 +107,8 @@ def test_i02_a_marked_class_of_another_name(tmp_path: Path) -> None:
         assert api.data() == ["loaded"]
 
 
-def test_i02_the_single_class_that_has_infer(tmp_path: Path) -> None:
-    with served(write_app(tmp_path, ECHO.replace("InferlessPythonModel", "Mine"))) as app:
+def test_i02_only_class_with_infer_is_loaded(tmp_path: Path) -> None:
+    with served(write_app(tmp_path, ECHO.replace("InferlessPythonModel", "Model"))) as app:
         assert app.data() == ["nothing"]
 
 
@@ -120,23 +120,23 @@ def test_i02_the_single_class_that_has_infer(tmp_path: Path) -> None:
         ("class InferlessPythonModel:\n    pass\n", "the class InferlessPythonModel has no method infer"),
     ],
 )
-def test_an_app_without_its_class_is_described(tmp_path: Path, app: str, problem: str) -> None:
+def test_missing_model_class_is_reported(tmp_path: Path, app: str, problem: str) -> None:
     with pytest.raises(StartupError, match=problem):
         inferless.load(write_app(tmp_path, app), {})
 
 
-def test_an_import_error_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_import_error_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LoadError, match=r"cannot import the app in .*: NameError: name 'undefined_thing'"):
         inferless.load(write_app(tmp_path, "undefined_thing\nclass InferlessPythonModel: ...\n"), {})
     assert 'app.py", line 1' in capfd.readouterr().err
 
 
-def test_an_app_without_declarations_is_described(tmp_path: Path) -> None:
+def test_missing_input_declarations_are_reported(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=r"it has neither input_schema\.py with INPUT_SCHEMA, nor a class with"):
         inferless.load(write_app(tmp_path, ECHO, None), {})
 
 
-def test_i17_async_infer(tmp_path: Path) -> None:
+def test_i17_async_infer_is_awaited(tmp_path: Path) -> None:
     app = app_class(
         "async def infer(self, inputs):\n    import asyncio\n    await asyncio.sleep(0)\n    return {'y': 1}"
     )
@@ -144,7 +144,7 @@ def test_i17_async_infer(tmp_path: Path) -> None:
         assert api.data() == [1]
 
 
-def test_g01_modules_of_equal_names_in_two_apps(tmp_path: Path) -> None:
+def test_g01_modules_of_equal_names_are_isolated(tmp_path: Path) -> None:
     from penstock.testing import Client
 
     models = []
@@ -162,7 +162,7 @@ def test_g01_modules_of_equal_names_in_two_apps(tmp_path: Path) -> None:
             assert outputs[1]["data"] == [str(tmp_path / name / "shop")]
 
 
-def test_modules_and_working_directory_are_the_apps(tmp_path: Path) -> None:
+def test_app_has_its_modules_and_working_directory(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs):\n    from words import WORD\n    return {'y': WORD, 'file': open('data.txt').read()}"
     )
@@ -171,13 +171,13 @@ def test_modules_and_working_directory_are_the_apps(tmp_path: Path) -> None:
         assert {name: one[2] for name, one in api.outputs().items()} == {"y": ["hello"], "file": ["some data"]}
 
 
-def test_i32_a_changed_file_reloads_the_app(tmp_path: Path) -> None:
+def test_i32_changed_file_reloads_the_app(tmp_path: Path) -> None:
     home = write_app(tmp_path, app_class("def infer(self, inputs): return {'y': 'old'}"))
     with served(home, reload="true") as api:
         assert api.data() == ["old"]
         (home / "app.py").write_text(app_class("def infer(self, inputs): return {'y': 'new one'}"))
         until(lambda: api.data() == ["new one"], "the new app")
-        # One that cannot be loaded leaves what there was.
+        # An app that cannot be loaded leaves the previous one.
         (home / "app.py").write_text("broken =\n")
         import time
 
@@ -185,17 +185,17 @@ def test_i32_a_changed_file_reloads_the_app(tmp_path: Path) -> None:
         assert api.data() == ["new one"]
 
 
-def test_an_unknown_option_is_rejected(tmp_path: Path) -> None:
+def test_invalid_options_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(StartupError, match="unknown option 'colour', expected one of name, api_key, isolation"):
         inferless.load(write_app(tmp_path, ECHO), {"colour": "red"})
     with pytest.raises(StartupError, match="option workers: got 'many', expected an integer"):
         inferless.load(write_app(tmp_path, ECHO), {"workers": "many"})
 
 
-def test_several_workers_serve_one_app(tmp_path: Path) -> None:
+def test_workers_share_one_app(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {'y': os.getpid()}")
     with served(write_app(tmp_path, app, ANY), workers=2) as api:
         from waiting import at_once
 
-        found = {one.result()[0] for one in at_once([api.data] * 20)}
-        assert 1 <= len(found) <= 2
+        pids = {one.result()[0] for one in at_once([api.data] * 20)}
+        assert 1 <= len(pids) <= 2

@@ -20,34 +20,33 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_i01_serve_a_folder(tmp_path: Path) -> None:
+def test_i01_serve_prints_a_curl_command(tmp_path: Path) -> None:
     from urllib.request import Request, urlopen
 
     home = write_app(tmp_path, ECHO)
     with Serving(str(home), "--http", "127.0.0.1:0", "--option", "name=other") as server:
         body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
-        with urlopen(Request(f"{server.http}/v2/models/other/infer", body)) as answer:
-            assert json.load(answer)["outputs"][0]["data"] == ["hi"]
-        received = server.out
-        (line,) = [one for one in received.splitlines() if one.startswith("try ")]
+        with urlopen(Request(f"{server.http}/v2/models/other/infer", body)) as response:
+            assert json.load(response)["outputs"][0]["data"] == ["hi"]
+        (line,) = [one for one in server.out.splitlines() if one.startswith("try ")]
         assert f"curl {server.http}/v2/models/other/infer -H 'Content-Type: application/json' -d '" in line
         assert '"name": "x", "shape": [1], "datatype": "BYTES", "data": ["a"]' in line
 
 
-def test_g06_detect(tmp_path: Path) -> None:
+def test_g06_detect_reports_the_integration(tmp_path: Path) -> None:
     done = run("detect", str(write_app(tmp_path, ECHO)))
     assert done.returncode == 0
     assert "inferless: its app.py has the class InferlessPythonModel" in done.stdout
 
 
-def test_i27_check(tmp_path: Path) -> None:
+def test_i27_check_reports_errors_of_the_code(tmp_path: Path) -> None:
     assert run("check", str(write_app(tmp_path, ECHO))).returncode == 0
     done = run("check", str(write_app(tmp_path, app_class("def infer(self, inputs): return {'y': z}"), ANY)))
     assert done.returncode != 0
     assert "NameError: name 'z' is not defined (app.py, line 4)" in done.stdout + done.stderr
 
 
-def test_i33_init(tmp_path: Path) -> None:
+def test_i33_init_writes_an_app(tmp_path: Path) -> None:
     done = run("init", "--integration", "inferless", str(tmp_path / "words"))
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "words" / "app.py").is_file()

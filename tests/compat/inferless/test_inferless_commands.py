@@ -34,7 +34,7 @@ BASES = {
 
 
 @pytest.mark.parametrize("cuda", BASES)
-def test_i22_image_requirements(tmp_path: Path, cuda: str) -> None:
+def test_i22_image_follows_the_runtime_file(tmp_path: Path, cuda: str) -> None:
     home = write_app(tmp_path, ECHO)
     (home / "inferless-runtime-config.yaml").write_text(RUNTIME.format(cuda=cuda))
     image = inferless.describe(home)
@@ -47,7 +47,7 @@ def test_i22_image_requirements(tmp_path: Path, cuda: str) -> None:
     assert image.files == ((home, "shop"),)
 
 
-def test_i22_no_runtime_file_is_a_plain_image(tmp_path: Path) -> None:
+def test_i22_image_without_a_runtime_file_is_plain(tmp_path: Path) -> None:
     image = inferless.describe(write_app(tmp_path, ECHO))
     assert (image.base_image, image.requirements, image.commands_after) == (None, (), ())
 
@@ -63,12 +63,12 @@ def test_i22_no_runtime_file_is_a_plain_image(tmp_path: Path) -> None:
         ("build:\n  base_image: fastapi\n  run_commands: [true]\n", None),
     ],
 )
-def test_i22_empty_lists_and_unknown_keys(tmp_path: Path, text: str, warning: str | None) -> None:
+def test_i22_unknown_keys_of_the_runtime_file_are_warnings(tmp_path: Path, text: str, warning: str | None) -> None:
     (tmp_path / "runtime.yaml").write_text(text)
-    found = read_runtime(tmp_path / "runtime.yaml")
-    assert found.commands == (("true",) if "run_commands" in text else ())
-    assert found.python_packages == (("a",) if "[a]" in text else ())
-    assert [warning in one for one in found.warnings if warning] == ([True] if warning else [])
+    runtime = read_runtime(tmp_path / "runtime.yaml")
+    assert runtime.commands == (("true",) if "run_commands" in text else ())
+    assert runtime.python_packages == (("a",) if "[a]" in text else ())
+    assert [warning in one for one in runtime.warnings if warning] == ([True] if warning else [])
 
 
 @pytest.mark.parametrize(
@@ -79,13 +79,13 @@ def test_i22_empty_lists_and_unknown_keys(tmp_path: Path, text: str, warning: st
         ("build: 3\n", "'build' must hold names with values"),
     ],
 )
-def test_i22_an_invalid_runtime_file(tmp_path: Path, text: str, problem: str) -> None:
+def test_i22_invalid_runtime_files_are_rejected(tmp_path: Path, text: str, problem: str) -> None:
     (tmp_path / "runtime.yaml").write_text(text)
     with pytest.raises(StartupError, match=problem):
         read_runtime(tmp_path / "runtime.yaml")
 
 
-def test_i27_a_valid_app_has_no_problems(tmp_path: Path) -> None:
+def test_i27_valid_app_has_no_problems(tmp_path: Path) -> None:
     assert inferless.check(write_app(tmp_path, ECHO)) == []
 
 
@@ -108,19 +108,19 @@ def test_i27_a_valid_app_has_no_problems(tmp_path: Path) -> None:
         (ECHO, "raise ValueError('dark')\n", "ValueError: dark"),
     ],
 )
-def test_i27_problems_are_found_before_it_is_served(tmp_path: Path, app: str, schema: str, problem: str) -> None:
-    (found,) = inferless.check(write_app(tmp_path, app, schema))
-    assert problem in found
+def test_i27_check_reports_problems(tmp_path: Path, app: str, schema: str, problem: str) -> None:
+    (reported,) = inferless.check(write_app(tmp_path, app, schema))
+    assert problem in reported
 
 
-def test_i27_an_example_of_each_kind_of_app_is_run(tmp_path: Path) -> None:
+def test_i27_check_runs_streaming_and_batched_examples(tmp_path: Path) -> None:
     streaming = app_class("def infer(self, inputs, handler): handler.send_streamed_output({'y': 1})")
     assert inferless.check(write_app(tmp_path / "a", streaming, ANY + "IS_STREAMING_OUTPUT = True\n")) == []
     batched = app_class("def infer(self, inputs): return [{'y': 1} for _ in inputs]")
     assert inferless.check(write_app(tmp_path / "b", batched, ANY + "BATCH_SIZE = 2\n")) == []
 
 
-def test_i27_a_curl_of_the_examples() -> None:
+def test_i27_curl_command_sends_the_examples() -> None:
     schema = Schema((Tensor("x", "BYTES", (1,), example="it's"), Tensor("n", "INT8", (2,), example=[1, 2])))
     assert curl_command("shop", schema, key=True) == (
         "curl http://localhost:8000/v2/models/shop/infer \\\n"
@@ -131,34 +131,34 @@ def test_i27_a_curl_of_the_examples() -> None:
     )
 
 
-def test_i27_a_curl_of_a_stream_and_of_batches() -> None:
+def test_i27_curl_commands_of_streams_and_batches() -> None:
     tensors = (Tensor("x", "BYTES", (1,)), Tensor("y", "BYTES", (1,), required=False))
-    received = curl_command("shop", Schema(tensors, streaming=True))
-    assert received.startswith("curl -N http://localhost:8000/v2/models/shop/generate_stream")
-    assert received.endswith("""-d '{"parameters": {"x": "A sample line"}}'""")
+    command = curl_command("shop", Schema(tensors, streaming=True))
+    assert command.startswith("curl -N http://localhost:8000/v2/models/shop/generate_stream")
+    assert command.endswith("""-d '{"parameters": {"x": "A sample line"}}'""")
     assert '"shape": [1, 1]' in curl_command("shop", Schema(tensors, batch_size=2))
 
 
-def test_i33_the_first_app_that_init_writes_runs(tmp_path: Path) -> None:
+def test_i33_scaffolded_app_runs(tmp_path: Path) -> None:
     home = tmp_path / "words"
-    written_files = inferless.scaffold(home)
-    assert [one.name for one in written_files] == ["app.py", "input_schema.py", "inferless-runtime-config.yaml"]
+    files = inferless.scaffold(home)
+    assert [one.name for one in files] == ["app.py", "input_schema.py", "inferless-runtime-config.yaml"]
     assert inferless.scaffold(home) == []
     assert inferless.check(home) == []
     with served(home) as api:
         assert api.data(tensor("text", "BYTES", "The cat sees the dog")) == [2]
 
 
-def test_i33_a_cog_file_as_a_runtime_file(tmp_path: Path) -> None:
+def test_i33_cog_file_is_converted_to_a_runtime_file(tmp_path: Path) -> None:
     (tmp_path / "cog.yaml").write_text(
         'build:\n  cuda: "11.6"\n  gpu: true\n  python_packages: ["torch==2.0.1"]\n  run:\n    - echo it\'s\n'
     )
     (tmp_path / "runtime.yaml").write_text(runtime_of_cog(tmp_path / "cog.yaml"))
-    found = read_runtime(tmp_path / "runtime.yaml")
-    assert (found.cuda, found.python_packages, found.commands) == ("11.8.0", ("torch==2.0.1",), ("echo it's",))
+    runtime = read_runtime(tmp_path / "runtime.yaml")
+    assert (runtime.cuda, runtime.python_packages, runtime.commands) == ("11.8.0", ("torch==2.0.1",), ("echo it's",))
 
 
-def test_i33_remote_functions_run_here() -> None:
+def test_i33_remote_functions_run_locally() -> None:
     calls = []
 
     @inferless.method(gpu="T4")

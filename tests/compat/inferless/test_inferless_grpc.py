@@ -19,26 +19,26 @@ COUNT = app_class(
 
 @pytest.mark.parametrize("protocol", ["grpc", "http"])
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_tensors_of_v2(tmp_path: Path, protocol: str, isolation: str) -> None:
+def test_v2_tensors_over_both_protocols(tmp_path: Path, protocol: str, isolation: str) -> None:
     models = inferless.load(write_app(tmp_path, ECHO), {"isolation": isolation})
     with Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         url = f"grpc://{server.grpc_address}" if protocol == "grpc" else server.http_url
         with Client(url) as client:
-            found = client.infer("shop", {"x": np.array([b"hi"], object)})
-            assert (found["y"].tolist(), found["kind"].tolist()) == ([b"HI"], [b"str"])
+            outputs = client.infer("shop", {"x": np.array([b"hi"], object)})
+            assert (outputs["y"].tolist(), outputs["kind"].tolist()) == ([b"HI"], [b"str"])
             with pytest.raises(InvalidInput, match="unexpected input 'z', expected 'x'"):
                 client.infer("shop", {"z": np.array([b"hi"], object)})
 
 
-def test_chunks_over_grpc(tmp_path: Path) -> None:
+def test_chunks_are_streamed_over_grpc(tmp_path: Path) -> None:
     models = inferless.load(write_app(tmp_path, COUNT, ANY + "IS_STREAMING_OUTPUT = True\n"), {})
     with (
         Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0") as server,
         Client(f"grpc://{server.grpc_address}") as client,
     ):
-        pieces = list(client.stream("shop", {"x": np.array([b"3"], object)}))
-        assert [one["n"].tolist() for one in pieces] == [[0], [1], [2]]
-        # One answer is what ModelInfer has.
+        chunks = list(client.stream("shop", {"x": np.array([b"3"], object)}))
+        assert [one["n"].tolist() for one in chunks] == [[0], [1], [2]]
+        # ModelInfer returns one response.
         assert client.infer("shop", {"x": np.array([b"1"], object)})["n"].tolist() == [0]
 
 

@@ -1,4 +1,4 @@
-"""Apps in the server's own process: equalities with worker processes, and differences."""
+"""Apps in the server's process, compared to worker processes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ SERVER: dict[str, Any] = {"isolation": "server"}
 PID = app_class("def infer(self, inputs): return {'pid': os.getpid(), 'name': __name__}")
 
 
-def test_isolation(tmp_path: Path) -> None:
+def test_isolation_option_selects_the_process(tmp_path: Path) -> None:
     home = write_app(tmp_path, PID)
     with served(home, **SERVER) as api:
-        found = api.outputs()
-        assert found["pid"][2] == [os.getpid()]
-        assert found["name"][2] != ["app"]
+        outputs = api.outputs()
+        assert outputs["pid"][2] == [os.getpid()]
+        assert outputs["name"][2] != ["app"]
     with served(home) as api:
         assert api.outputs()["pid"][2] != [os.getpid()]
 
@@ -46,7 +46,7 @@ import inferless
 from pydantic import BaseModel, Field
 
 @inferless.request
-class Asked(BaseModel):
+class Request(BaseModel):
     x: str = Field(default="-")
 
 @inferless.config
@@ -54,8 +54,8 @@ class Config(BaseModel):
     IS_STREAMING_OUTPUT: bool = Field(default=True)
 
 class InferlessPythonModel:
-    def infer(self, asked, handler):
-        handler.send_streamed_output({"y": asked.x})
+    def infer(self, request, handler):
+        handler.send_streamed_output({"y": request.x})
 """
 
 
@@ -64,31 +64,31 @@ def test_config_variables_are_private_to_the_app(tmp_path: Path, monkeypatch: py
     pytest.importorskip("pydantic")
     models = inferless.load(write_app(tmp_path / "a", CONFIG, None), {**SERVER, "name": "a"})
     classes = CONFIG.partition("@inferless.config")[0] + (
-        "class InferlessPythonModel:\n    def infer(self, asked): return {'y': asked.x}\n"
+        "class InferlessPythonModel:\n    def infer(self, request): return {'y': request.x}\n"
     )
     models += inferless.load(write_app(tmp_path / "b", classes, None), {**SERVER, "name": "b"})
     assert "IS_STREAMING_OUTPUT" not in os.environ
     assert os.environ["BATCH_WINDOW"] == "7"
     with Client(*models) as client:
-        answer = client.post("/v2/models/a/infer", '{"parameters": {"x": "hi"}}')
-        assert answer.body == b'data: {"model_name": "a", "model_version": "1", "y": "hi"}\n\n'
+        response = client.post("/v2/models/a/infer", '{"parameters": {"x": "hi"}}')
+        assert response.body == b'data: {"model_name": "a", "model_version": "1", "y": "hi"}\n\n'
         assert client.post("/v2/models/b/infer", "{}").json()["outputs"][0]["data"] == ["-"]
 
 
-def test_batches_share_a_call(tmp_path: Path) -> None:
+def test_batched_requests_share_a_call(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return [{'y': len(inputs)} for _ in inputs]")
     home = write_app(tmp_path, app, ANY + "BATCH_SIZE = 2\nBATCH_WINDOW = 5000\n")
-    received: list[Any] = []
+    results: list[Any] = []
     with served(home, **SERVER) as api:
-        threads = [threading.Thread(target=lambda: received.append(api.data(tensor("x", "BYTES", "a")))) for _ in "ab"]
+        threads = [threading.Thread(target=lambda: results.append(api.data(tensor("x", "BYTES", "a")))) for _ in "ab"]
         for one in threads:
             one.start()
         for one in threads:
             one.join()
-    assert received == [[2], [2]]
+    assert results == [[2], [2]]
 
 
-def test_an_async_app(tmp_path: Path) -> None:
+def test_async_app_keeps_its_event_loop(tmp_path: Path) -> None:
     app = "import asyncio\n" + app_class(
         "async def initialize(self): self.loop = asyncio.get_running_loop()\n"
         "async def infer(self, inputs): return {'y': asyncio.get_running_loop() is self.loop}"
@@ -99,7 +99,7 @@ def test_an_async_app(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["while time.sleep(0.01) is None: pass", "time.sleep(1.2)"])
-def test_i24_a_timeout_is_504_and_the_app_stays_loaded(tmp_path: Path, form: str) -> None:
+def test_i24_timeout_is_504_and_the_app_stays_loaded(tmp_path: Path, form: str) -> None:
     app = app_class(f"def infer(self, inputs):\n    if inputs.get('x'):\n        {form}\n    return {{'y': 1}}")
     with served(write_app(tmp_path, app), **SERVER, timeout=0.3) as api:
         for _ in range(2):
@@ -109,7 +109,7 @@ def test_i24_a_timeout_is_504_and_the_app_stays_loaded(tmp_path: Path, form: str
             assert api.data() == [1]
 
 
-def test_a_late_interrupt_does_not_reach_the_next_task() -> None:
+def test_late_interrupt_does_not_reach_the_next_task() -> None:
     from penstock import Timeout
     from penstock.compat.inferless._app.streams import AppThread
 
@@ -126,7 +126,7 @@ def test_a_late_interrupt_does_not_reach_the_next_task() -> None:
     thread.close()
 
 
-def test_exceptions_in_several_methods(tmp_path: Path) -> None:
+def test_exceptions_and_finalize_in_the_servers_process(tmp_path: Path) -> None:
     app = app_class(
         "def initialize(self): self.n = 0\n"
         "def infer(self, inputs):\n    raise ValueError('dark')\n"
@@ -134,12 +134,12 @@ def test_exceptions_in_several_methods(tmp_path: Path) -> None:
     )
     with served(write_app(tmp_path, app), **SERVER, api_key="k") as api:
         assert api.post("infer", {}).status == 401
-        answer = api.post("infer", {}, Authorization="Bearer k")
-        assert (answer.status, answer.error()) == (500, "infer failed: ValueError: dark")
+        response = api.post("infer", {}, Authorization="Bearer k")
+        assert (response.status, response.error()) == (500, "infer failed: ValueError: dark")
     assert (tmp_path / "ended").exists()
 
 
-def test_the_app_is_reloaded(tmp_path: Path) -> None:
+def test_load_request_reloads_the_app(tmp_path: Path) -> None:
     app = "from helpers import WORD\n" + app_class("def infer(self, inputs): return {'y': WORD}")
     home = write_app(tmp_path, app, helpers__py="WORD = 'one'\n")
     with served(home, **SERVER) as api:
@@ -155,7 +155,7 @@ def test_the_app_is_reloaded(tmp_path: Path) -> None:
         assert api.error_of() == (503, "model 'shop' is unloaded")
 
 
-def test_load_errors_are_described(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_load_errors_are_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     home = write_app(tmp_path, PID)
     for options, problem in (
         ({"workers": "2"}, "the options 'workers' and 'gpus' require isolation=process"),
@@ -170,9 +170,9 @@ def test_load_errors_are_described(tmp_path: Path, capfd: pytest.CaptureFixture[
         inferless.load(write_app(tmp_path, PID, "INPUT_SCHEMA = 3\n"), SERVER)
 
 
-def test_variables_are_the_servers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_option_env_sets_the_servers_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_WORD", "before")
     home = write_app(tmp_path, app_class("def infer(self, inputs): return {'y': os.environ['SHOP_WORD']}"))
-    with served(home, **SERVER, env="SHOP_WORD=mine") as api:
-        assert api.data() == ["mine"]
-    assert os.environ["SHOP_WORD"] == "mine"
+    with served(home, **SERVER, env="SHOP_WORD=option") as api:
+        assert api.data() == ["option"]
+    assert os.environ["SHOP_WORD"] == "option"

@@ -40,13 +40,13 @@ KINDS: dict[str, tuple[str, str, list[int], list[Any]]] = {
 FOREIGN = "class Foreign:\n    dtype = 'torch.float32'\n    def tolist(self): return [0.5, 1.5]\n"
 
 
-def test_i09_each_kind_of_value_with_its_type_shape_and_order(tmp_path: Path) -> None:
+def test_i09_values_have_their_datatype_shape_and_order(tmp_path: Path) -> None:
     body = "def infer(self, inputs): return {" + ", ".join(f"{name!r}: {one[0]}" for name, one in KINDS.items()) + "}"
     app = f"import numpy as np\n{FOREIGN}\n{app_class(body)}"
     with served(write_app(tmp_path, app)) as api:
-        found = api.outputs()
-    assert list(found) == list(KINDS)
-    assert found == {name: one[1:] for name, one in KINDS.items()}
+        outputs = api.outputs()
+    assert list(outputs) == list(KINDS)
+    assert outputs == {name: one[1:] for name, one in KINDS.items()}
 
 
 WRONG = {
@@ -64,36 +64,36 @@ WRONG = {
 
 
 @pytest.mark.parametrize("value", WRONG)
-def test_i10_values_without_a_tensor_form(value: str) -> None:
+def test_i10_values_without_a_tensor_form_are_rejected(value: str) -> None:
     with pytest.raises(HandlerError) as raised:
         to_array("k", eval(value))
     assert str(raised.value).startswith(WRONG[value])
 
 
 @pytest.mark.parametrize("value", ["{'a': 1}", "(1, 2)", "None", "[]"])
-def test_i10_clients_get_status_500(tmp_path: Path, value: str) -> None:
+def test_i10_invalid_outputs_have_status_500(tmp_path: Path, value: str) -> None:
     with served(write_app(tmp_path, app_class(f"def infer(self, inputs): return {{'k': {value}}}"))) as api:
         status, message = api.error_of()
     assert status == 500
     assert message.startswith(WRONG[value])
 
 
-def test_i10_a_result_that_is_not_a_dict(tmp_path: Path) -> None:
+def test_i10_result_must_be_a_dict(tmp_path: Path) -> None:
     with served(write_app(tmp_path, app_class("def infer(self, inputs): return 3"))) as api:
         assert api.error_of() == (500, "infer returned a int, expected a dict of outputs by name")
 
 
-def test_i10_an_empty_list_of_a_declared_type() -> None:
+def test_i10_empty_list_of_a_declared_datatype_is_accepted() -> None:
     schema = Schema((), (Tensor("k", "BYTES", (-1,)),))
     assert to_tensors({"k": []}, schema)["k"].shape == (0,)
     with pytest.raises(HandlerError, match="required output 'k' not found in what infer returned"):
         to_tensors({}, schema)
 
 
-def test_i11_name_version_outputs_and_id(tmp_path: Path) -> None:
+def test_i11_response_has_name_version_and_id(tmp_path: Path) -> None:
     with served(write_app(tmp_path, app_class("def infer(self, inputs): return {'y': 1}"))) as api:
-        received = api.infer(id="a7").json()
-        assert received == {
+        response = api.infer(id="a7").json()
+        assert response == {
             "model_name": "shop",
             "model_version": "1",
             "id": "a7",
@@ -102,13 +102,13 @@ def test_i11_name_version_outputs_and_id(tmp_path: Path) -> None:
         assert "id" not in api.infer().json()
 
 
-def test_i11_only_the_requested_outputs(tmp_path: Path) -> None:
+def test_i11_only_requested_outputs_are_sent(tmp_path: Path) -> None:
     with served(write_app(tmp_path, app_class("def infer(self, inputs): return {'y': 1, 'z': 2}"))) as api:
         assert list(api.outputs(outputs=[{"name": "z"}])) == ["z"]
         assert api.error_of(outputs=[{"name": "q"}]) == (400, "there is no output 'q', expected 'y', 'z'")
 
 
-def test_g02_an_exception_of_the_app_is_json_with_its_message(tmp_path: Path) -> None:
+def test_g02_exception_of_the_app_is_json_with_its_message(tmp_path: Path) -> None:
     with served(write_app(tmp_path, app_class("def infer(self, inputs): raise ValueError('too dark')"))) as api:
         assert api.error_of() == (500, "infer failed: ValueError: too dark")
 

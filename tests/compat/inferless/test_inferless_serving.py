@@ -19,7 +19,7 @@ SCHEMA = (
 )
 
 
-def test_i21_the_paths_of_the_platform(tmp_path: Path) -> None:
+def test_i21_v2_paths_are_served(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {'y': inputs['prompt']}")
     with served(write_app(tmp_path, app, SCHEMA)) as api:
         body = {"inputs": [tensor("prompt", "BYTES", "hi")]}
@@ -40,21 +40,21 @@ def test_i21_the_paths_of_the_platform(tmp_path: Path) -> None:
         for path in ("/v2", "/v2/health/live", "/v2/health/ready", "/v2/models/shop/ready", "/v2/models/shop/config"):
             assert api.client.get(path).status == 200, path
         assert api.client.get("/v2/models").json() == {"models": ["shop"]}
-        answer = api.client.post("/v2/models/other/infer", '{"inputs": []}')
-        assert (answer.status, list(answer.json())) == (404, ["error"])
+        response = api.client.post("/v2/models/other/infer", '{"inputs": []}')
+        assert (response.status, list(response.json())) == (404, ["error"])
 
 
-def test_i34_the_openapi_description_has_the_inputs_and_a_curl_command(tmp_path: Path) -> None:
+def test_i34_openapi_description_has_the_inputs_and_a_curl_command(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs): return {'y': inputs['prompt']}")
     with served(write_app(tmp_path, app, SCHEMA)) as api:
-        received = api.client.get("/openapi.json").body.decode()
-        assert "/v2/models/shop/infer" in received
-        assert "- `prompt`: BYTES of shape [1]" in received
-        assert "- `sizes`: INT16 of shape [-1], optional" in received
-        assert "curl http://localhost:8000/v2/models/shop/infer" in received
+        document = api.client.get("/openapi.json").body.decode()
+        assert "/v2/models/shop/infer" in document
+        assert "- `prompt`: BYTES of shape [1]" in document
+        assert "- `sizes`: INT16 of shape [-1], optional" in document
+        assert "curl http://localhost:8000/v2/models/shop/infer" in document
 
 
-def test_i21_load_reads_the_files_again_and_unload_rejects_requests(tmp_path: Path) -> None:
+def test_i21_load_rereads_files_and_unload_rejects_requests(tmp_path: Path) -> None:
     home = write_app(tmp_path, ECHO)
     with served(home) as api:
         (home / "app.py").write_text(app_class("def infer(self, inputs): return {'z': 'new'}"))
@@ -69,13 +69,13 @@ def test_i21_load_reads_the_files_again_and_unload_rejects_requests(tmp_path: Pa
         assert api.data() == ["new"]
 
 
-def test_i21_a_failed_reload_keeps_the_previous_code(tmp_path: Path) -> None:
+def test_i21_failed_reload_keeps_the_previous_code(tmp_path: Path) -> None:
     home = write_app(tmp_path, ECHO)
     with served(home) as api:
         (home / "app.py").write_text("undefined_thing\n")
-        answer = api.client.post("/v2/repository/models/shop/load")
-        assert answer.status == 400
-        assert answer.error() == "model 'shop' cannot be loaded: NameError: name 'undefined_thing' is not defined"
+        response = api.client.post("/v2/repository/models/shop/load")
+        assert response.status == 400
+        assert response.error() == "model 'shop' cannot be loaded: NameError: name 'undefined_thing' is not defined"
         assert api.data() == ["nothing"]
 
 
@@ -98,20 +98,20 @@ optional:
 VERSION_2 = "version: 2.0.0\nname: shop-two\nimport_source: GIT\nsource_framework_type: PYTORCH\n"
 
 
-def test_i23_the_project_of_the_first_version(tmp_path: Path) -> None:
+def test_i23_project_file_of_version_1(tmp_path: Path) -> None:
     from penstock.compat.inferless._load import settings_of
     from penstock.compat.inferless._spec.app_files import read_app
 
     home = write_app(tmp_path, ECHO, inferless__yaml=VERSION_1, mine__yaml="build:\n  run: [true]\n")
-    found = read_app(home)
-    settings = settings_of(found, {})
+    app = read_app(home)
+    settings = settings_of(app, {})
     assert (settings.name, settings.timeout, settings.container_concurrency) == ("my-shop", 90.0, 3)
     assert settings.env == {"COLOUR": "red", "COUNT": "3"}
-    assert found.runtime.commands == ("true",)
-    assert settings_of(found, {"timeout": "5", "name": "other", "env": "COLOUR=blue"}).env["COLOUR"] == "blue"
+    assert app.runtime.commands == ("true",)
+    assert settings_of(app, {"timeout": "5", "name": "other", "env": "COLOUR=blue"}).env["COLOUR"] == "blue"
 
 
-def test_i23_the_project_of_the_second_version(tmp_path: Path) -> None:
+def test_i23_project_file_of_version_2(tmp_path: Path) -> None:
     with served(write_app(tmp_path, ECHO, inferless__yaml=VERSION_2)) as api:
         assert api.name == "shop-two"
         assert api.data() == ["nothing"]
@@ -125,7 +125,7 @@ def test_i23_the_project_of_the_second_version(tmp_path: Path) -> None:
         ("a: [\n", "inferless.yaml is not YAML"),
     ],
 )
-def test_i23_an_invalid_project_file(tmp_path: Path, text: str, problem: str) -> None:
+def test_i23_invalid_project_files_are_rejected(tmp_path: Path, text: str, problem: str) -> None:
     with pytest.raises(StartupError, match=problem):
         inferless.load(write_app(tmp_path, ECHO, inferless__yaml=text), {})
 
@@ -133,14 +133,14 @@ def test_i23_an_invalid_project_file(tmp_path: Path, text: str, problem: str) ->
 SLEEPS = app_class("def infer(self, inputs):\n    if inputs.get('x'): time.sleep(30)\n    return {'y': os.getpid()}")
 
 
-def test_i24_a_timeout_is_504_and_the_worker_stays(tmp_path: Path) -> None:
+def test_i24_timeout_is_504_and_the_worker_stays(tmp_path: Path) -> None:
     with served(write_app(tmp_path, SLEEPS), timeout="0.3") as api:
         before = api.data()
         assert api.error_of(tensor("x", "BYTES", "a")) == (504, "infer did not answer within 0.3s")
         assert api.data() == before
 
 
-def test_i24_an_app_that_catches_all_exceptions_is_interrupted_too(tmp_path: Path) -> None:
+def test_i24_timeout_interrupts_an_app_that_catches_exceptions(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs):\n    try: time.sleep(30)\n    except Exception: pass\n    return {'y': 'caught'}"
     )
@@ -148,7 +148,7 @@ def test_i24_an_app_that_catches_all_exceptions_is_interrupted_too(tmp_path: Pat
         assert api.error_of()[0] == 504
 
 
-def test_i24_a_call_that_does_not_stop_is_killed(tmp_path: Path) -> None:
+def test_i24_uninterruptible_call_is_killed(tmp_path: Path) -> None:
     app = app_class(
         """
         def infer(self, inputs):
@@ -166,30 +166,30 @@ def test_i24_a_call_that_does_not_stop_is_killed(tmp_path: Path) -> None:
         until(lambda: api.infer().status == 200, "the new process")
 
 
-def test_g01_a_crash_does_not_affect_other_apps(tmp_path: Path) -> None:
+def test_g01_crash_does_not_affect_other_apps(tmp_path: Path) -> None:
     from penstock.testing import Client
 
     dies = write_app(tmp_path / "a", app_class("def infer(self, inputs): os._exit(3)"))
     lives = write_app(tmp_path / "b", ECHO)
     with Client(*inferless.load(dies, {"name": "dies"}), *inferless.load(lives, {"name": "lives"})) as client:
-        answer = client.post("/v2/models/dies/infer", '{"inputs": []}')
-        assert answer.status == 500
-        assert "its process exited with code 3" in answer.error()
+        response = client.post("/v2/models/dies/infer", '{"inputs": []}')
+        assert response.status == 500
+        assert "its process exited with code 3" in response.error()
         assert client.post("/v2/models/lives/infer", '{"inputs": []}').status == 200
 
 
-def test_i24_an_async_app_is_cancelled(tmp_path: Path) -> None:
+def test_i24_async_app_is_cancelled(tmp_path: Path) -> None:
     app = app_class(
         """
-        ended = "nothing"
+        state = "running"
         async def infer(self, inputs):
             import asyncio
             try:
                 await asyncio.sleep(30 if inputs.get("x") else 0)
             except asyncio.CancelledError:
-                type(self).ended = "cancelled"
+                type(self).state = "cancelled"
                 raise
-            return {"y": self.ended}
+            return {"y": self.state}
         """
     )
     with served(write_app(tmp_path, app), timeout=0.3) as api:
@@ -197,23 +197,23 @@ def test_i24_an_async_app_is_cancelled(tmp_path: Path) -> None:
         assert api.data() == ["cancelled"]
 
 
-def test_i24_the_time_limit_of_the_project(tmp_path: Path) -> None:
+def test_i24_project_file_sets_the_time_limit(tmp_path: Path) -> None:
     home = write_app(tmp_path, SLEEPS, inferless__yaml="name: a\ninference_time: '0.3'\n")
     with served(home) as api:
         assert api.error_of(tensor("x", "BYTES", "a"))[0] == 504
 
 
-def test_i31_variables_and_volumes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    (tmp_path / "volumes" / "mine").mkdir(parents=True)
-    project = "name: a\nenv: {COLOUR: red}\nsecrets: [TOKEN, OTHER]\nconfiguration: {custom_volume_name: mine}\n"
+def test_i31_environment_variables_and_volumes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "volumes" / "models").mkdir(parents=True)
+    project = "name: a\nenv: {COLOUR: red}\nsecrets: [TOKEN, OTHER]\nconfiguration: {custom_volume_name: models}\n"
     app = app_class(
         "def infer(self, inputs): return {n: os.environ.get(n, '-') for n in ('COLOUR', 'TOKEN', 'NFS_VOLUME')}"
     )
     home = write_app(tmp_path, app, inferless__yaml=project)
     options = {"env": {"TOKEN": "t"}, "volumes": str(tmp_path / "volumes")}
     with caplog.at_level(logging.WARNING), served(home, **options) as api:
-        found = {name: one[2][0] for name, one in api.outputs().items()}
-    assert found == {"COLOUR": "red", "TOKEN": "t", "NFS_VOLUME": str(tmp_path / "volumes" / "mine")}
+        variables = {name: one[2][0] for name, one in api.outputs().items()}
+    assert variables == {"COLOUR": "red", "TOKEN": "t", "NFS_VOLUME": str(tmp_path / "volumes" / "models")}
     assert "secrets missing in the environment: OTHER" in caplog.text
     with pytest.raises(StartupError, match="there is no folder"):
         inferless.load(home, {"volumes": str(tmp_path / "nowhere")})
@@ -225,7 +225,7 @@ def test_g03_running_calls_finish_and_finalize_is_called(tmp_path: Path) -> None
     app = app_class(
         """
         def infer(self, inputs):
-            open('begun', 'w').close()
+            open('started', 'w').close()
             time.sleep(0.5)
             return {'y': 1}
         def finalize(self): open('ended', 'w').close()
@@ -234,13 +234,13 @@ def test_g03_running_calls_finish_and_finalize_is_called(tmp_path: Path) -> None
     home = write_app(tmp_path, app)
     with ThreadPoolExecutor(1) as pool:
         with served(home) as api:
-            answer = pool.submit(api.data)
-            until((home / "begun").exists, "the call")
-        assert answer.result() == [1]
+            running = pool.submit(api.data)
+            until((home / "started").exists, "the call to start")
+        assert running.result() == [1]
     until((home / "ended").exists, "finalize")
 
 
-def test_g02_invalid_bodies(tmp_path: Path) -> None:
+def test_g02_invalid_bodies_are_rejected_as_json(tmp_path: Path) -> None:
     with served(write_app(tmp_path, ECHO)) as api:
         for body, problem in (
             ("{", "the body is not JSON"),
@@ -256,6 +256,6 @@ def test_g02_invalid_bodies(tmp_path: Path) -> None:
             ('{"id": 3}', "'id' must be a string"),
             ('{"outputs": 3}', "'outputs' must be a list of objects with a 'name'"),
         ):
-            answer = api.client.post("/v2/models/shop/infer", body)
-            assert answer.status == 400
-            assert answer.error().startswith(problem)
+            response = api.client.post("/v2/models/shop/infer", body)
+            assert response.status == 400
+            assert response.error().startswith(problem)

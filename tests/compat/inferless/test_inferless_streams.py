@@ -32,26 +32,26 @@ FORMS = {
 
 
 def events(body: bytes) -> list[Any]:
-    """The objects of a stream's events."""
+    """Returns the objects of a stream's events."""
     parts = body.decode().split("\n\n")
     assert parts.pop() == ""
     assert all(one.startswith("data: ") and "\n" not in one for one in parts)
     return [json.loads(one.removeprefix("data: ")) for one in parts]
 
 
-def piece(n: int, text: str = "-") -> dict[str, Any]:
+def chunk(n: int, text: str = "-") -> dict[str, Any]:
     return {"model_name": "shop", "model_version": "1", "n": n, "text": text}
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_i15_i29_chunks_in_order_and_an_end(tmp_path: Path, form: str) -> None:
+def test_i15_i29_chunks_are_sent_in_order(tmp_path: Path, form: str) -> None:
     schema = ANY if "generator" in form else STREAMING
     with served(write_app(tmp_path, app_class(FORMS[form]), schema)) as api:
         for _ in range(2):
-            answer = api.post("infer", {"parameters": {"x": "hi"}})
-            assert answer.status == 200
-            assert answer.headers["content-type"] == "text/event-stream"
-            assert events(answer.body) == [piece(n, "hi") for n in range(3)]
+            response = api.post("infer", {"parameters": {"x": "hi"}})
+            assert response.status == 200
+            assert response.headers["content-type"] == "text/event-stream"
+            assert events(response.body) == [chunk(n, "hi") for n in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -63,50 +63,50 @@ def test_i15_i29_chunks_in_order_and_an_end(tmp_path: Path, form: str) -> None:
     ],
 )
 @pytest.mark.parametrize("path", ["infer", "generate_stream", "versions/1/infer", "versions/1/generate_stream"])
-def test_i16_bodies_of_all_forms(tmp_path: Path, body: Any, path: str) -> None:
+def test_i16_all_forms_of_bodies_are_accepted(tmp_path: Path, body: Any, path: str) -> None:
     with served(write_app(tmp_path, app_class(COUNT), STREAMING)) as api:
-        found = events(api.post(path, body).body)
+        chunks = events(api.post(path, body).body)
         known = {"id": body["id"]} if "id" in body else {}
-        assert found == [{**known, **piece(n, "hi")} for n in range(3)]
+        assert chunks == [{**known, **chunk(n, "hi")} for n in range(3)]
 
 
-def test_i16_inputs_as_members_of_the_body(tmp_path: Path) -> None:
+def test_i16_inputs_may_be_members_of_the_body(tmp_path: Path) -> None:
     with served(write_app(tmp_path, app_class(COUNT), STREAMING)) as api:
-        assert events(api.post("generate_stream", {"x": "hi"}).body) == [piece(n, "hi") for n in range(3)]
+        assert events(api.post("generate_stream", {"x": "hi"}).body) == [chunk(n, "hi") for n in range(3)]
 
 
-def test_i16_parameters_of_other_types_and_names(tmp_path: Path) -> None:
+def test_i16_wrong_types_and_names_of_parameters_are_rejected(tmp_path: Path) -> None:
     with served(write_app(tmp_path, app_class(COUNT), STREAMING)) as api:
         for parameters, problem in (
             ({"x": 3}, "input 'x' has 3, BYTES takes a string"),
             ({"z": 3}, "unexpected input 'z', expected 'x'"),
         ):
-            answer = api.post("infer", {"parameters": parameters})
-            assert (answer.status, answer.error()) == (400, problem)
+            response = api.post("infer", {"parameters": parameters})
+            assert (response.status, response.error()) == (400, problem)
 
 
-def test_i15_an_error_before_the_first_chunk_has_its_own_status(tmp_path: Path) -> None:
+def test_i15_error_before_the_first_chunk_sets_the_status(tmp_path: Path) -> None:
     app = app_class("def infer(self, inputs, handler): raise ValueError('dark')")
     with served(write_app(tmp_path, app, STREAMING)) as api:
-        answer = api.post("infer", {})
-        assert (answer.status, answer.error()) == (500, "infer failed: ValueError: dark")
+        response = api.post("infer", {})
+        assert (response.status, response.error()) == (500, "infer failed: ValueError: dark")
 
 
-def test_i15_a_later_error_is_the_last_event(tmp_path: Path) -> None:
+def test_i15_later_error_is_the_last_event(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs, handler):\n    handler.send_streamed_output({'n': 1})\n    raise ValueError('dark')"
     )
     with served(write_app(tmp_path, app, STREAMING)) as api:
         for _ in range(2):
-            found = events(api.post("infer", {}).body)
-            assert found[0]["n"] == 1
-            assert found[1:] == [{"error": "infer failed: ValueError: dark"}]
+            chunks = events(api.post("infer", {}).body)
+            assert chunks[0]["n"] == 1
+            assert chunks[1:] == [{"error": "infer failed: ValueError: dark"}]
 
 
-def test_i15_no_chunk(tmp_path: Path) -> None:
+def test_i15_stream_without_chunks_is_empty(tmp_path: Path) -> None:
     with served(write_app(tmp_path, app_class("def infer(self, inputs, handler): pass"), STREAMING)) as api:
-        answer = api.post("infer", {})
-        assert (answer.status, answer.body) == (200, b"")
+        response = api.post("infer", {})
+        assert (response.status, response.body) == (200, b"")
 
 
 def test_lists_in_events_are_flat_and_scalars_are_scalars(tmp_path: Path) -> None:
@@ -114,10 +114,10 @@ def test_lists_in_events_are_flat_and_scalars_are_scalars(tmp_path: Path) -> Non
         "def infer(self, inputs, handler): handler.send_streamed_output({'a': [1, 2], 'b': 'ü', 'c': True})"
     )
     with served(write_app(tmp_path, app, STREAMING)) as api:
-        answer = api.post("infer", {})
-        (found,) = events(answer.body)
-        assert (found["a"], found["b"], found["c"]) == ([1, 2], "ü", True)
-        assert "ü".encode() in answer.body
+        response = api.post("infer", {})
+        (event,) = events(response.body)
+        assert (event["a"], event["b"], event["c"]) == ([1, 2], "ü", True)
+        assert "ü".encode() in response.body
 
 
 SLOW = """
@@ -135,8 +135,8 @@ def post(url: str, body: Any) -> Iterator[http.client.HTTPResponse]:
     connection = http.client.HTTPConnection(parts.netloc, timeout=20)
     try:
         connection.request("POST", f"{parts.path}", json.dumps(body))
-        with connection.getresponse() as answer:
-            yield answer
+        with connection.getresponse() as response:
+            yield response
     finally:
         connection.close()
 
@@ -144,8 +144,8 @@ def post(url: str, body: Any) -> Iterator[http.client.HTTPResponse]:
 def test_i15_events_arrive_when_sent(tmp_path: Path) -> None:
     with live(write_app(tmp_path, app_class(SLOW), STREAMING)) as url:
         times = []
-        with post(f"{url}/generate_stream", {}) as answer:
-            while line := answer.readline():
+        with post(f"{url}/generate_stream", {}) as response:
+            while line := response.readline():
                 if line.startswith(b"data: "):
                     times.append(time.monotonic())
         assert len(times) == 4
@@ -153,27 +153,27 @@ def test_i15_events_arrive_when_sent(tmp_path: Path) -> None:
 
 
 LEAVING = """
-def initialize(self): self.left = "nobody"
+def initialize(self): self.outcome = None
 def infer(self, inputs, handler):
-    if inputs.get("x") == "ask":
-        handler.send_streamed_output({"left": self.left})
+    if inputs.get("x") == "report":
+        handler.send_streamed_output({"outcome": self.outcome})
         return
     try:
         while True:
             handler.send_streamed_output({"n": 1})
             time.sleep(0.01)
     except BaseException as error:
-        self.left = type(error).__name__
+        self.outcome = type(error).__name__
         raise
 """
 
 
-def test_i15_a_disconnect_frees_the_worker(tmp_path: Path) -> None:
+def test_i15_disconnect_cancels_the_call(tmp_path: Path) -> None:
     with live(write_app(tmp_path, app_class(LEAVING), STREAMING)) as url:
-        with post(f"{url}/generate_stream", {}) as answer:
-            assert answer.readline().startswith(b"data: ")
-        with post(f"{url}/generate_stream", {"parameters": {"x": "ask"}}) as received:
-            assert events(received.read())[0]["left"] == "Cancelled"
+        with post(f"{url}/generate_stream", {}) as response:
+            assert response.readline().startswith(b"data: ")
+        with post(f"{url}/generate_stream", {"parameters": {"x": "report"}}) as reply:
+            assert events(reply.read())[0]["outcome"] == "Cancelled"
 
 
 CONFIGURED = """
@@ -181,11 +181,11 @@ import inferless
 from pydantic import BaseModel, Field
 
 @inferless.request
-class Ask(BaseModel):
+class Request(BaseModel):
     x: str = Field(default="-")
 
 @inferless.response
-class Told(BaseModel):
+class Response(BaseModel):
     n: int = 0
 
 @inferless.config{spelling}
@@ -193,24 +193,24 @@ class Config(BaseModel):
     is_streaming_output: bool = True
 
 class InferlessPythonModel:
-    def infer(self, ask: Ask, handler):
+    def infer(self, request: Request, handler):
         for n in range(2):
-            handler.send_streamed_output({{"n": n, "text": ask.x}})
+            handler.send_streamed_output({{"n": n, "text": request.x}})
 """
 
 
 @pytest.mark.parametrize("spelling", ["", "()"])
-def test_i14_config_makes_it_stream(tmp_path: Path, spelling: str) -> None:
+def test_i14_config_class_enables_streaming(tmp_path: Path, spelling: str) -> None:
     with served(write_app(tmp_path, CONFIGURED.format(spelling=spelling), None)) as api:
-        answer = api.post("generate_stream", {"parameters": {"x": "hi"}})
-        assert events(answer.body) == [piece(n, "hi") for n in range(2)]
+        response = api.post("generate_stream", {"parameters": {"x": "hi"}})
+        assert events(response.body) == [chunk(n, "hi") for n in range(2)]
 
 
-def test_i24_timeout_of_a_chunk(tmp_path: Path) -> None:
+def test_i24_late_chunk_is_504(tmp_path: Path) -> None:
     app = app_class(
         "def infer(self, inputs, handler):\n    if inputs.get('x'): time.sleep(30)\n"
         "    handler.send_streamed_output({'n': 1})"
     )
     with served(write_app(tmp_path, app, STREAMING), timeout=0.5) as api:
-        answer = api.post("generate_stream", {"parameters": {"x": "a"}})
-        assert (answer.status, answer.error()) == (504, "infer sent nothing within 0.5s")
+        response = api.post("generate_stream", {"parameters": {"x": "a"}})
+        assert (response.status, response.error()) == (504, "infer sent nothing within 0.5s")
