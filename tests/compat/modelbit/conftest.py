@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from modelbit_http import HttpClient
-from modelbit_repository import write
+from modelbit_repository import write_repository
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -17,9 +17,9 @@ from penstock.compat import modelbit
 def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpClient]:
     """A server of the test module's DEPLOYMENTS, with its OPTIONS.
 
-    Each test runs with both kinds of isolation; a test of processes only uses `of_processes` too.
+    Each test runs with both kinds of isolation, unless it also uses `processes_only`.
     """
-    folder = write(tmp_path_factory.mktemp("modelbit"), request.module.DEPLOYMENTS)
+    folder = write_repository(tmp_path_factory.mktemp("modelbit"), request.module.DEPLOYMENTS)
     for name, text in getattr(request.module, "FILES", {}).items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -32,14 +32,14 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 @pytest.fixture
-def of_processes(served: HttpClient) -> None:
-    """Skips a test where functions run in the server."""
+def processes_only(served: HttpClient) -> None:
+    """Skips a test if functions run in the server's process."""
     if served.isolation != "process":
-        pytest.skip("it is about processes")
+        pytest.skip("needs worker processes")
 
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Iterator[modelbit.Workspace]:
     """A workspace for one test."""
-    with modelbit.Workspace(tmp_path / "workspace", address="127.0.0.1:0") as made:
-        yield made
+    with modelbit.Workspace(tmp_path / "workspace", address="127.0.0.1:0") as workspace:
+        yield workspace

@@ -22,7 +22,7 @@ class HttpResponse:
 
     @property
     def json(self) -> Any:
-        return json.loads(self.body, parse_constant=_refuse)
+        return json.loads(self.body, parse_constant=_reject_constant)
 
     @property
     def data(self) -> Any:
@@ -51,8 +51,8 @@ class HttpClient:
         try:
             method = method or ("GET" if body is None else "POST")
             connection.request(method, path, body, dict(headers or {}))
-            answer = connection.getresponse()
-            return HttpResponse(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            response = connection.getresponse()
+            return HttpResponse(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         finally:
             connection.close()
 
@@ -62,14 +62,14 @@ class HttpClient:
         return self.raw(path, json.dumps({"data": data, **more}).encode(), headers)
 
 
-def _refuse(name: str) -> Any:
-    raise AssertionError(f"{name} is no JSON")
+def _reject_constant(name: str) -> Any:
+    raise AssertionError(f"{name} is not JSON")
 
 
 def wait_for(condition: Any, seconds: float = 20.0) -> Any:
     """Polls a function and returns its first true result."""
     end = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < end, "it did not come to that"
+    while not (result := condition()):
+        assert time.monotonic() < end, f"no result within {seconds} seconds"
         time.sleep(0.02)
-    return found
+    return result

@@ -1,6 +1,6 @@
 """Calls of the unmodified official client; prints the results as JSON. Runs in that client's Python.
 
-Its hosts end in `.localhost`, which not every resolver knows: that alone is answered here.
+Its hosts end in `.localhost`, which some resolvers do not know, so this script resolves them itself.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ import pandas as pd
 _resolve = socket.getaddrinfo
 
 
-def _here(host: Any, *more: Any, **named: Any) -> Any:
+def _resolve_localhost(host: Any, *more: Any, **named: Any) -> Any:
     return _resolve("127.0.0.1" if str(host).endswith(".localhost") else host, *more, **named)
 
 
-socket.getaddrinfo = _here  # type: ignore[assignment]
-WHERE = {"region": f"localhost:{sys.argv[1]}", "workspace": "acme", "branch": "main"}
+socket.getaddrinfo = _resolve_localhost  # type: ignore[assignment]
+TARGET = {"region": f"localhost:{sys.argv[1]}", "workspace": "acme", "branch": "main"}
 
 
-def ask(deployment: str, data: Any, **more: Any) -> Any:
-    return modelbit.get_inference(deployment=deployment, data=data, **{**WHERE, **more})
+def infer(deployment: str, data: Any, **more: Any) -> Any:
+    return modelbit.get_inference(deployment=deployment, data=data, **{**TARGET, **more})
 
 
 def failure(call: Callable[[], Any]) -> Any:
-    began = time.monotonic()
+    start = time.monotonic()
     try:
         call()
     except Exception as error:
-        return [type(error).__name__, str(error), time.monotonic() - began]
+        return [type(error).__name__, str(error), time.monotonic() - start]
     return None
 
 
 FRAME = pd.DataFrame({"x": [1.5, 2.5], "name": ["a", "b"]}, index=[7, 9])
-received = {
-    "single": ask("doubler", 21),
-    "batch": ask("doubler", [[1, 10], [2, 11]]),
-    "chunked": ask("doubler", [[place, place] for place in range(1000)], batch_size=64, batch_concurrency=4),
-    "bytes": ask("doubler", [[place, "x" * 100] for place in range(50)], batch_bytes=2000),
-    "frame": ask("frame", FRAME),
-    "version": ask("doubler", 1, version=1),
-    "alias": ask("doubler", 1, version="official"),
-    "timeout": failure(lambda: ask("sleeps", 30, timeout_seconds=1)),
-    "fails": failure(lambda: ask("fails", 0)),
-    "fails in a batch": failure(lambda: ask("fails", [["a", 1], ["b", 0]])),
-    "count": ask("fails", "count"),
-    "gone": failure(lambda: ask("gone", 0)),
-    "key": failure(lambda: ask("doubler", 1, api_key="wrong")),
+results = {
+    "single": infer("doubler", 21),
+    "batch": infer("doubler", [[1, 10], [2, 11]]),
+    "chunked": infer("doubler", [[place, place] for place in range(1000)], batch_size=64, batch_concurrency=4),
+    "bytes": infer("doubler", [[place, "x" * 100] for place in range(50)], batch_bytes=2000),
+    "frame": infer("frame", FRAME),
+    "version": infer("doubler", 1, version=1),
+    "alias": infer("doubler", 1, version="official"),
+    "timeout": failure(lambda: infer("sleeps", 30, timeout_seconds=1)),
+    "fails": failure(lambda: infer("fails", 0)),
+    "fails in a batch": failure(lambda: infer("fails", [["a", 1], ["b", 0]])),
+    "count": infer("fails", "count"),
+    "unknown": failure(lambda: infer("unknown", 0)),
+    "key": failure(lambda: infer("doubler", 1, api_key="wrong")),
 }
-print(json.dumps(received))
+print(json.dumps(results))

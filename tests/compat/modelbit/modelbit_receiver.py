@@ -25,8 +25,8 @@ class Posted:
 class Receiver:
     """Recorded requests, and the function that returns status and body by a request's number."""
 
-    answer: Callable[[int, Posted], tuple[int, Any]]
-    got: list[Posted] = field(default_factory=list)
+    respond: Callable[[int, Posted], tuple[int, Any]]
+    requests: list[Posted] = field(default_factory=list)
     headers: dict[str, str] = field(default_factory=dict)
     most_at_once: int = 0
     at_once: int = 0
@@ -35,28 +35,29 @@ class Receiver:
 
 
 @contextmanager
-def receiving(
-    answer: Callable[[int, Posted], tuple[int, Any]] = lambda _, __: (200, {}),
+def run_receiver(
+    respond: Callable[[int, Posted], tuple[int, Any]] = lambda _, __: (200, {}),
 ) -> Iterator[Receiver]:
-    receiver = Receiver(answer)
+    """Runs a receiver on a free port."""
+    receiver = Receiver(respond)
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            got = Posted(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
+            request = Posted(self.path, {name.lower(): value for name, value in self.headers.items()}, body)
             with receiver.lock:
-                receiver.got.append(got)
-                number = len(receiver.got)
+                receiver.requests.append(request)
+                number = len(receiver.requests)
                 receiver.at_once += 1
                 receiver.most_at_once = max(receiver.most_at_once, receiver.at_once)
             try:
-                status, answered = receiver.answer(number, got)
+                status, result = receiver.respond(number, request)
             finally:
                 with receiver.lock:
                     receiver.at_once -= 1
-            text = json.dumps(answered).encode()
+            text = json.dumps(result).encode()
             self.send_response(status)
             for name, value in {"Content-Length": str(len(text)), **receiver.headers}.items():
                 self.send_header(name, value)
@@ -79,7 +80,7 @@ def receiving(
         server.server_close()
 
 
-def echo_rows(_: int, got: Posted) -> tuple[int, Any]:
+def echo_rows(_: int, request: Posted) -> tuple[int, Any]:
     """Responds to a batch with its rows' first arguments; delays the first batch."""
-    time.sleep(0.05 if got.body["data"][0][0] == 0 else 0.0)
-    return 200, {"data": [row[:2] for row in got.body["data"]]}
+    time.sleep(0.05 if request.body["data"][0][0] == 0 else 0.0)
+    return 200, {"data": [row[:2] for row in request.body["data"]]}

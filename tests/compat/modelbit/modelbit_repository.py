@@ -19,8 +19,8 @@ class Files:
     files: Mapping[str, str | bytes] = field(default_factory=dict)
 
 
-def write(root: Path, deployments: Mapping[str, Files]) -> Path:
-    """Writes deployments below `deployments/`; those named `BRANCH:NAME` below `branches/`."""
+def write_repository(root: Path, deployments: Mapping[str, Files]) -> Path:
+    """Writes deployments below `deployments/`, or below `branches/` if named `BRANCH:NAME`."""
     for name, one in deployments.items():
         branch, _, plain = name.rpartition(":")
         plain, _, version = plain.partition("@")

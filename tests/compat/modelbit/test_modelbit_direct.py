@@ -11,15 +11,17 @@ from typing import Any
 
 import pytest
 from modelbit_http import HttpClient, wait_for
-from modelbit_receiver import receiving
-from modelbit_repository import Files, write
+from modelbit_receiver import run_receiver
+from modelbit_repository import Files, write_repository
 
 from penstock import Server
 from penstock.compat import modelbit
 
 SLOW = Files("import time\ndef slow(x):\n    time.sleep(x)\n    return x\n", "slow")
-WHERE = Files("import os\ndef where(x):\n    return [x, os.getpid(), sorted(os.environ.items())]\n", "where")
-TELLS = "import json, os\ndef dies(x):\n    os._exit(x)\n"
+ENVIRONMENT = Files(
+    "import os\ndef environment(x):\n    return [x, os.getpid(), sorted(os.environ.items())]\n", "environment"
+)
+DIES = "import json, os\ndef dies(x):\n    os._exit(x)\n"
 
 
 @contextmanager
@@ -43,18 +45,18 @@ def gateway_requests(client: HttpClient) -> int:
 @pytest.mark.parametrize("path", ["f/latest", "f/2", "f/main/latest", "f/main/2", "f/b~c/1", "f/b~c/latest"])
 def test_m05_exact_paths_reach_the_workers_directly(tmp_path: Path, path: str) -> None:
     one, two, other = (Files(f"def f(x):\n    return ['{name}', x]\n", "f") for name in ("one", "two", "other"))
-    with served(write(tmp_path, {"f@1": one, "f@2": two, "b/c:f@1": other})) as client:
+    with served(write_repository(tmp_path, {"f@1": one, "f@2": two, "b/c:f@1": other})) as client:
         kind = "other" if "~" in path else "two"
-        for data, answer in ((1, [kind, 1]), ([["id", 5]], [["id", [kind, 5]]])):
-            assert client.call(f"/v1/{path}", data).data == answer
+        for data, response in ((1, [kind, 1]), ([["id", 5]], [["id", [kind, 5]]])):
+            assert client.call(f"/v1/{path}", data).data == response
         assert gateway_requests(client) == 0
         assert client.call("/v1/f/1", 1).data == ["one", 1]
         assert client.call("/v1/f/9", 1).error == "deployment 'f' has no version '9'; it has latest, 1, 2"
         assert gateway_requests(client) == 1
 
 
-def test_m11_requests_with_options_go_to_the_gateway(tmp_path: Path) -> None:
-    with served(write(tmp_path, {"slow": SLOW})) as client:
+def test_m11_requests_with_options_are_sent_to_the_gateway(tmp_path: Path) -> None:
+    with served(write_repository(tmp_path, {"slow": SLOW})) as client:
         assert client.call("slow", 0, timeout_seconds=5).data == 0
         assert client.call("slow", 0, response_format="links").data.startswith(client.url)
         assert client.raw("/v1/slow/latest", b'{"d\\u0061ta": 0}').data == 0
@@ -65,26 +67,26 @@ def test_m11_requests_with_options_go_to_the_gateway(tmp_path: Path) -> None:
         assert gateway_requests(client) == 3
 
 
-def test_m13_a_timeout_restarts_the_process(tmp_path: Path) -> None:
-    with served(write(tmp_path, {"slow": SLOW}), timeout=0.5) as client:
+def test_m13_timeout_restarts_the_process(tmp_path: Path) -> None:
+    with served(write_repository(tmp_path, {"slow": SLOW}), timeout=0.5) as client:
         text = "deployment 'slow' did not answer within 0.5 seconds, and was stopped"
-        answer = client.call("slow", 20)
-        assert (answer.status, answer.error) == (408, text)
+        response = client.call("slow", 20)
+        assert (response.status, response.error) == (408, text)
         wait_for(lambda: client.call("slow", 0).status == 200)
 
 
-def test_m17_a_crashed_process_is_restarted(tmp_path: Path) -> None:
-    with served(write(tmp_path, {"dies": Files(TELLS, "dies")})) as client:
-        answer = client.call("dies", 3)
-        assert answer.status == 400
-        assert "'dies'" in answer.error
+def test_m17_crashed_process_is_restarted(tmp_path: Path) -> None:
+    with served(write_repository(tmp_path, {"dies": Files(DIES, "dies")})) as client:
+        response = client.call("dies", 3)
+        assert response.status == 400
+        assert "'dies'" in response.error
         wait_for(lambda: client.call("dies", [1, 2]).status == 400)
 
 
-def test_m16_a_webhook_does_not_wait_for_a_process_and_states_are_reported(tmp_path: Path) -> None:
+def test_m16_webhook_request_returns_while_the_process_is_busy(tmp_path: Path) -> None:
     with (
-        receiving() as receiver,
-        served(write(tmp_path, {"slow": SLOW}), webhooks="127.0.0.1") as client,
+        run_receiver() as receiver,
+        served(write_repository(tmp_path, {"slow": SLOW}), webhooks="127.0.0.1") as client,
         ThreadPoolExecutor(1) as threads,
     ):
         versions = lambda: client.raw("/v1/slow").json["branches"]["main"]["versions"]  # noqa: E731
@@ -94,47 +96,47 @@ def test_m16_a_webhook_does_not_wait_for_a_process_and_states_are_reported(tmp_p
         assert "batchId" in client.call("slow", 0, response_webhook=receiver.url).json
         assert not busy.done()
         assert busy.result().data == 2
-        wait_for(lambda: receiver.got)
-        assert receiver.got[0].body == {"data": 0}
+        wait_for(lambda: receiver.requests)
+        assert receiver.requests[0].body == {"data": 0}
         wait_for(lambda: versions()[0]["state"] == "Ready")
 
 
-def test_m14_large_batches_are_split(tmp_path: Path) -> None:
-    with served(write(tmp_path, {"where": WHERE}), workers=2, split_rows=8) as client:
-        rows = client.call("where", [[place, place] for place in range(40)]).data
+def test_m14_large_batches_are_split_between_workers(tmp_path: Path) -> None:
+    with served(write_repository(tmp_path, {"environment": ENVIRONMENT}), workers=2, split_rows=8) as client:
+        rows = client.call("environment", [[place, place] for place in range(40)]).data
         assert [id_ for id_, _ in rows] == [*range(40)]
         assert len({pid for _, (_, pid, _) in rows}) == 2
         assert gateway_requests(client) == 1
-        assert len(client.call("where", [[1, 2]]).data) == 1
+        assert len(client.call("environment", [[1, 2]]).data) == 1
         assert gateway_requests(client) == 1
 
 
-def test_m23_keys_are_checked_and_hidden_from_the_code(tmp_path: Path) -> None:
+def test_m23_keys_are_checked_and_hidden_from_functions(tmp_path: Path) -> None:
     key = "mb-secret-of-the-server"
-    with served(write(tmp_path, {"where": WHERE}), keys=f"other,{key}") as client:
+    with served(write_repository(tmp_path, {"environment": ENVIRONMENT}), keys=f"other,{key}") as client:
         for headers, status in (({}, 401), ({"Authorization": "mb-wrong"}, 401), ({"Authorization": "Bearer ü"}, 401)):
             encoded = {name: value.encode() for name, value in headers.items()}
-            assert client.raw("/v1/where/latest", b'{"data": 1}', encoded).status == status
+            assert client.raw("/v1/environment/latest", b'{"data": 1}', encoded).status == status
         for value in (key, f"Bearer {key}"):
-            data = client.call("where", 1, headers={"Authorization": value}).data
+            data = client.call("environment", 1, headers={"Authorization": value}).data
             assert data[0] == 1
             assert not re.search(key, str(data[2]))
         assert gateway_requests(client) == 0
 
 
-def test_m24_logged_requests_go_to_the_gateway(tmp_path: Path) -> None:
+def test_m24_logged_requests_are_sent_to_the_gateway(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
-    with served(write(tmp_path / "folder", {"slow": SLOW}), log=str(log)) as client:
+    with served(write_repository(tmp_path / "folder", {"slow": SLOW}), log=str(log)) as client:
         assert client.call("slow", 0).data == 0
         assert gateway_requests(client) == 1
         wait_for(lambda: log.exists() and log.read_text())
 
 
 def test_v2_requests_cannot_bypass_the_gateway(tmp_path: Path) -> None:
-    with served(write(tmp_path, {"slow": SLOW})) as client:
+    with served(write_repository(tmp_path, {"slow": SLOW})) as client:
         body = b'{"inputs": [{"name": "body", "shape": [1], "datatype": "BYTES", "data": ["{\\"data\\": 0}"]}]}'
-        refused = client.raw("/v2/models/slow/infer", body)
-        assert (refused.status, refused.error) == (
+        rejected = client.raw("/v2/models/slow/infer", body)
+        assert (rejected.status, rejected.error) == (
             403,
             "send requests for a deployment to its own path, /v1/DEPLOYMENT/VERSION",
         )

@@ -20,8 +20,8 @@ from penstock.compat.modelbit._json_codec import dumps, loads
 
 
 @pytest.fixture(params=["orjson", "json"], autouse=True)
-def with_and_without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each test, with orjson and where it is not installed: both must give the same."""
+def codec(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs each test with and without orjson; the results must be equal."""
     if request.param == "json":
         monkeypatch.setattr(json_codec, "orjson", None)
     else:
@@ -52,15 +52,15 @@ class Point:
         self.x, self.y = 1, np.float32(0.5)
 
 
-def strictly(text: bytes) -> Any:
-    def refuse(name: str) -> Any:
-        raise AssertionError(f"{name} is no JSON")
+def parse_strictly(text: bytes) -> Any:
+    def reject(name: str) -> Any:
+        raise AssertionError(f"{name} is not JSON")
 
-    return json.loads(text, parse_constant=refuse)
+    return json.loads(text, parse_constant=reject)
 
 
 @pytest.mark.parametrize(
-    ("value", "wanted"),
+    ("value", "expected"),
     [
         (None, None),
         (np.bool_(True), True),
@@ -97,9 +97,9 @@ def strictly(text: bytes) -> Any:
         ("a\ud800", "a\ud800"),
     ],
 )
-def test_m08_values(value: Any, wanted: Any) -> None:
-    assert strictly(dumps(value)) == wanted
-    assert strictly(dumps([value, np.int8(0)])) == [wanted, 0]
+def test_m08_values_are_encoded_as_portable_json(value: Any, expected: Any) -> None:
+    assert parse_strictly(dumps(value)) == expected
+    assert parse_strictly(dumps([value, np.int8(0)])) == [expected, 0]
 
 
 @pytest.mark.parametrize(
@@ -111,21 +111,21 @@ def test_m08_values(value: Any, wanted: Any) -> None:
         ([Point], "an object of type type"),
     ],
 )
-def test_m08_values_without_a_json_form(value: Any, message: str) -> None:
+def test_m08_values_without_a_json_form_are_rejected(value: Any, message: str) -> None:
     with pytest.raises(TypeError, match=message.replace("(", r"\(").replace(")", r"\)")):
         dumps(value)
 
 
-def test_m08_recursive_values() -> None:
+def test_m08_recursive_values_are_rejected() -> None:
     loop: list[Any] = []
     loop.append(loop)
     with pytest.raises(ValueError, match="holds itself"):
         dumps(loop)
     twice = [1]
-    assert strictly(dumps([twice, twice, np.int8(1)])) == [[1], [1], 1], "twice is no circle"
+    assert parse_strictly(dumps([twice, twice, np.int8(1)])) == [[1], [1], 1], "a repeated value is not a cycle"
 
 
-def test_m27_nan_can_be_an_error() -> None:
+def test_m27_nan_is_rejected_by_option() -> None:
     with pytest.raises(ValueError, match="the number nan, which JSON does not have"):
         dumps([math.nan], nan="error")
 
@@ -134,10 +134,10 @@ def test_m27_nan_can_be_an_error() -> None:
     "value",
     [2**63 - 1, -(2**63), 2**64, 123456789012345678901234567890, -(10**19), 1.5e300, "a\ud800", 10**400, [0.1] * 3],
 )
-def test_m04_values_arrive_unchanged(value: Any) -> None:
-    found = loads(json.dumps([value, "x"]).encode())
-    assert found == [value, "x"]
-    assert type(found[0]) is type(value)
+def test_m04_values_are_decoded_unchanged(value: Any) -> None:
+    values = loads(json.dumps([value, "x"]).encode())
+    assert values == [value, "x"]
+    assert type(values[0]) is type(value)
 
 
 def test_m10_nan_and_other_encodings_are_accepted() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 from modelbit_http import HttpClient
-from modelbit_repository import Files, write
+from modelbit_repository import Files, write_repository
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -64,14 +64,14 @@ def rows(how: str, count: int = 3, **more: Any) -> list[Any]:
     return [[place * 10, {"n": place, "how": how, "x": place + 0.5, **more}] for place in range(count)]
 
 
-def test_m14_one_call_for_a_request(served: HttpClient) -> None:
+def test_m14_rows_of_a_request_share_a_call(served: HttpClient) -> None:
     before = served.call("frame", rows("calls")).data
     after = served.call("frame", rows("calls", 5)).data
     assert [row[0] for row in after] == [0, 10, 20, 30, 40]
     assert after[0][1] == [*before[0][1], 5]
 
 
-def test_m14_columns_types_and_index(served: HttpClient) -> None:
+def test_m14_frame_has_declared_columns_types_and_index(served: HttpClient) -> None:
     columns, dtypes, index = served.call("frame", rows("seen", extra=1)).data[0][1]
     assert columns == ["x", "n", "how"]
     assert dtypes == ["float64", "int64", "object"]
@@ -81,16 +81,16 @@ def test_m14_columns_types_and_index(served: HttpClient) -> None:
 
 
 @pytest.mark.parametrize("how", ["list", "array", "series"])
-def test_m14_values(served: HttpClient, how: str) -> None:
+def test_m14_lists_arrays_and_series_become_values(served: HttpClient, how: str) -> None:
     assert served.call("frame", rows(how)).data == [[0, 1.0], [10, 3.0], [20, 5.0]]
 
 
-def test_m14_values_that_are_rows(served: HttpClient) -> None:
+def test_m14_frames_and_matrices_become_rows(served: HttpClient) -> None:
     assert served.call("frame", rows("frame", 2)).data == [[0, {"twice": 1.0}], [10, {"twice": 3.0}]]
     assert served.call("frame", rows("matrix", 2)).data == [[0, [0.5, 1.0]], [10, [1.5, 3.0]]]
 
 
-def test_m14_a_single_row_and_none(served: HttpClient) -> None:
+def test_m14_single_row_and_empty_batch(served: HttpClient) -> None:
     assert served.call("frame", rows("list")[1][1]).data == 3.0
     assert served.call("frame", []).data == []
 
@@ -107,42 +107,42 @@ def test_m14_a_single_row_and_none(served: HttpClient) -> None:
         (rows("list", x="many"), "the column 'x' must be float64: could not convert string to float: 'many'"),
     ],
 )
-def test_m14_mistakes(served: HttpClient, data: Any, message: str) -> None:
-    answered = served.call("frame", data)
-    assert answered.status == 400
-    assert answered.error.startswith(message)
+def test_m14_invalid_rows_and_results_are_rejected(served: HttpClient, data: Any, message: str) -> None:
+    response = served.call("frame", data)
+    assert response.status == 400
+    assert response.error.startswith(message)
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_m15_requests_share_a_call(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
-    folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
+def test_m15_concurrent_requests_share_a_call(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
+    folder = write_repository(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
     with Server(
         *modelbit.load(folder, {"join": "32", "isolation": isolation}), http="127.0.0.1:0", grpc=None
     ) as server:
         client = HttpClient(server.http_url, folder)
 
-        def ask(place: int) -> Any:
+        def infer(place: int) -> Any:
             return client.call("frame", [[f"{place}{letter}", {"x": place, "n": 1, "how": "sleep"}] for letter in "ab"])
 
         with ThreadPoolExecutor(12) as threads:
-            answers = [*threads.map(ask, range(12))]
-        for place, answered in enumerate(answers):
-            assert answered.data == [[f"{place}a", float(place)], [f"{place}b", float(place)]]
+            responses = [*threads.map(infer, range(12))]
+        for place, one in enumerate(responses):
+            assert one.data == [[f"{place}a", float(place)], [f"{place}b", float(place)]]
         calls = client.call("frame", rows("calls")).data[0][1][:-1]
         assert sum(calls) == 24
-        assert len(calls) <= 4, "the first few may have begun before the others came"
+        assert len(calls) <= 4, "the first calls may start before the other requests arrive"
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_m15_a_failing_request_fails_alone(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
-    folder = write(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
+def test_m15_failing_request_does_not_affect_others(tmp_path_factory: pytest.TempPathFactory, isolation: str) -> None:
+    folder = write_repository(tmp_path_factory.mktemp("joined"), {"frame": FRAME})
     with Server(*modelbit.load(folder, {"join": 32, "isolation": isolation}), http="127.0.0.1:0", grpc=None) as server:
         client = HttpClient(server.http_url, folder)
         requests = [rows("sleep"), rows("sleep"), [[1, 2]], rows("sleep", x="b"), rows("sleep", 1)]
         with ThreadPoolExecutor(5) as threads:
-            answers = [*threads.map(lambda data: client.call("frame", data), requests)]
-        assert [one.status for one in answers] == [200, 200, 400, 400, 200]
-        assert answers[1].data == [[0, 0.5], [10, 1.5], [20, 2.5]]
+            responses = [*threads.map(lambda data: client.call("frame", data), requests)]
+        assert [one.status for one in responses] == [200, 200, 400, 400, 200]
+        assert responses[1].data == [[0, 0.5], [10, 1.5], [20, 2.5]]
 
 
 @pytest.mark.parametrize(
@@ -161,12 +161,12 @@ def test_m15_a_failing_request_fails_alone(tmp_path_factory: pytest.TempPathFact
         ("bool", [True, None]),
     ],
 )
-def test_m14_the_fast_conversion_of_a_column_equals_the_slow_one(dtype: str, values: list[Any]) -> None:
-    made = to_frame({"x": values}, [Column("x", dtype)], range(len(values)))["x"]
-    kept = dtype if None not in values else {"bool": "object"}.get(dtype, "float64")
-    pd.testing.assert_series_equal(made, pd.Series(values, dtype="object").astype(kept), check_names=False)
+def test_m14_fast_conversion_of_a_column_equals_the_slow_one(dtype: str, values: list[Any]) -> None:
+    converted = to_frame({"x": values}, [Column("x", dtype)], range(len(values)))["x"]
+    expected = dtype if None not in values else {"bool": "object"}.get(dtype, "float64")
+    pd.testing.assert_series_equal(converted, pd.Series(values, dtype="object").astype(expected), check_names=False)
 
 
-def test_m14_an_integer_over_64_bits_names_its_column() -> None:
+def test_m14_integer_over_64_bits_is_rejected() -> None:
     with pytest.raises(RequestError, match="the column 'x' must be int64"):
         to_frame({"x": [2**63]}, [Column("x", "int64")], [0])

@@ -1,7 +1,7 @@
 """M-11: the vendor's published client against this integration.
 
-It is in an environment of its own, which tests/clients/setup_tools.py makes. It speaks plain HTTP to hosts with `:5000`
-in their name alone, so the server listens there, or on another port that begins so.
+tests/clients/setup_tools.py installs it in a separate environment. It uses plain HTTP only for hosts with `:5000` in
+their name, so the server listens on port 5000, or on a port that starts with 5000.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from modelbit_repository import Files, write
+from modelbit_repository import Files, write_repository
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -48,16 +48,16 @@ def free_port() -> int:
             except OSError:
                 continue
         return port
-    pytest.skip("no port that the client takes is free")
+    pytest.skip("no port that the client accepts is free")
 
 
 @pytest.fixture(scope="module")
-def received(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """Results of the client."""
     if not PYTHON.exists():
         # The client is proprietary: it is installed on request only.
         pytest.skip("Modelbit's client is proprietary, and not fetched: python tests/clients/setup_tools.py modelbit")
-    folder = write(tmp_path_factory.mktemp("official"), DEPLOYMENTS)
+    folder = write_repository(tmp_path_factory.mktemp("official"), DEPLOYMENTS)
     (folder / "aliases.yaml").write_text("doubler: {official: 1}\n")
     port = free_port()
     options = {"keys": "right", "require_key": "off"}
@@ -68,36 +68,36 @@ def received(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
         environment = {"PATH": os.environ["PATH"], "HOME": home}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
-    answers: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return answers
+    results: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return results
 
 
-def test_m11_single_and_batch(received: dict[str, Any]) -> None:
-    assert received["single"] == {"data": 42}
-    assert received["batch"] == {"data": [[1, 20], [2, 22]]}
-    assert received["version"] == received["alias"] == {"data": 2}
+def test_m11_single_calls_and_batches(results: dict[str, Any]) -> None:
+    assert results["single"] == {"data": 42}
+    assert results["batch"] == {"data": [[1, 20], [2, 22]]}
+    assert results["version"] == results["alias"] == {"data": 2}
 
 
-def test_m11_split_into_requests(received: dict[str, Any]) -> None:
-    assert received["chunked"] == {"data": [[place, place * 2] for place in range(1000)]}
-    assert received["bytes"] == {"data": [[place, "x" * 200] for place in range(50)]}
+def test_m11_large_batches_are_split(results: dict[str, Any]) -> None:
+    assert results["chunked"] == {"data": [[place, place * 2] for place in range(1000)]}
+    assert results["bytes"] == {"data": [[place, "x" * 200] for place in range(50)]}
 
 
-def test_m11_a_frame(received: dict[str, Any]) -> None:
-    assert received["frame"] == {"data": [[7, "1.5 a"], [9, "2.5 b"]]}
+def test_m11_data_frames_are_sent(results: dict[str, Any]) -> None:
+    assert results["frame"] == {"data": [[7, "1.5 a"], [9, "2.5 b"]]}
 
 
-def test_m09_failures_are_not_retried(received: dict[str, Any]) -> None:
-    kind, text, seconds = received["fails"]
+def test_m09_failures_are_not_retried(results: dict[str, Any]) -> None:
+    kind, text, seconds = results["fails"]
     assert (kind, text) == ("ModelbitError", "ZeroDivisionError: division by zero")
     assert seconds < 5
-    assert received["fails in a batch"][1] == 'row id "b": ZeroDivisionError: division by zero'
+    assert results["fails in a batch"][1] == 'row id "b": ZeroDivisionError: division by zero'
     # Once for the call, and once for each row of the batch.
-    assert received["count"] == {"data": 3}
+    assert results["count"] == {"data": 3}
 
 
-def test_m11_errors(received: dict[str, Any]) -> None:
-    assert received["timeout"][1] == "deployment 'sleeps' did not answer within 1 seconds, and was stopped"
-    assert received["timeout"][2] < 5
-    assert received["key"][1] == "the API key is not valid"
-    assert received["gone"][0] == "ModelbitError"
+def test_m11_errors_are_raised_by_the_client(results: dict[str, Any]) -> None:
+    assert results["timeout"][1] == "deployment 'sleeps' did not answer within 1 seconds, and was stopped"
+    assert results["timeout"][2] < 5
+    assert results["key"][1] == "the API key is not valid"
+    assert results["unknown"][0] == "ModelbitError"

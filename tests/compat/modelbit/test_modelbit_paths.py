@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from modelbit_http import HttpClient, wait_for
-from modelbit_repository import Files, write
+from modelbit_repository import Files, write_repository
 
 from penstock import Server
 from penstock.compat import modelbit
@@ -35,12 +35,12 @@ FILES = {
     "endpoints/sticky.yaml": "suppliedKey: user\nbackends:\n  a:\n    deployment: {name: f, version: 1}\n"
     "  b:\n    deployment: {name: f, version: 2}\n  c:\n    value: {'none': true}\n",
     "endpoints/mirror.yaml": "backends:\n  a:\n    deployment: {name: f, version: 1}\n"
-    "mirrors:\n  m:\n    deployment: {name: seen}\n  gone:\n    deployment: {name: gone}\n",
+    "mirrors:\n  m:\n    deployment: {name: seen}\n  unknown:\n    deployment: {name: unknown}\n",
 }
 
 
 @pytest.mark.parametrize(
-    ("path", "answer"),
+    ("path", "expected"),
     [
         ("f/latest", 2),
         ("f/1", 1),
@@ -55,8 +55,8 @@ FILES = {
         ("endpoint/alias", 1),
     ],
 )
-def test_m05_paths(served: HttpClient, path: str, answer: int | str) -> None:
-    assert served.call(f"/v1/{path}", 5).data == [answer, 5]
+def test_m05_paths_select_branch_and_version(served: HttpClient, path: str, expected: int | str) -> None:
+    assert served.call(f"/v1/{path}", 5).data == [expected, 5]
 
 
 @pytest.mark.parametrize(
@@ -69,13 +69,13 @@ def test_m05_paths(served: HttpClient, path: str, answer: int | str) -> None:
         ("endpoint/g", ""),
     ],
 )
-def test_m05_unknown_deployments_and_versions(served: HttpClient, path: str, message: str) -> None:
-    answered = served.call(f"/v1/{path}", 5)
-    assert answered.status == 404
-    assert answered.error.startswith(message)
+def test_m05_unknown_deployments_and_versions_are_404(served: HttpClient, path: str, message: str) -> None:
+    response = served.call(f"/v1/{path}", 5)
+    assert response.status == 404
+    assert response.error.startswith(message)
 
 
-def test_m25_states(served: HttpClient) -> None:
+def test_m25_states_of_versions_are_listed(served: HttpClient) -> None:
     states = served.raw("/v1/f").json
     assert states["branches"]["main"] == {
         "latest": 2,
@@ -87,7 +87,7 @@ def test_m25_states(served: HttpClient) -> None:
     }
 
 
-def test_m21_splits_by_weight() -> None:
+def test_m21_endpoint_chooses_backends_by_weight() -> None:
     from penstock.compat.modelbit._spec.endpoints import Backend, Endpoint
 
     endpoint = Endpoint("e", (Backend("a", "f", weight=3), Backend("b", "f", weight=1)))
@@ -95,12 +95,12 @@ def test_m21_splits_by_weight() -> None:
     assert abs(counts["a"] / 20_000 - 0.75) < 0.02
 
 
-def test_m21_an_endpoint_with_backends(served: HttpClient) -> None:
+def test_m21_endpoint_uses_all_weighted_backends(served: HttpClient) -> None:
     versions = Counter(served.call("/v1/endpoint/split", 5).data[0] for _ in range(60))
     assert versions[1] > versions[2] > 0
 
 
-def test_m21_a_supplied_key_is_sticky(served: HttpClient) -> None:
+def test_m21_supplied_key_is_sticky(served: HttpClient) -> None:
     first = [served.call("/v1/endpoint/sticky", 5, user=user).data for user in range(30)]
     assert [served.call("/v1/endpoint/sticky", 5, user=user).data for user in range(30)] == first
     assert {str(one) for one in first} == {"[1, 5]", "[2, 5]", "{'none': True}"}
@@ -116,26 +116,26 @@ def test_m21_responses_of_mirrors_are_discarded(served: HttpClient) -> None:
 
 
 @pytest.mark.parametrize("isolation", ["process", "server"])
-def test_m16_keys(tmp_path: Path, isolation: str) -> None:
-    folder = write(tmp_path, {"f": ONE})
+def test_m16_requests_need_a_valid_key(tmp_path: Path, isolation: str) -> None:
+    folder = write_repository(tmp_path, {"f": ONE})
     with Server(
         *modelbit.load(folder, {"keys": "k1,k2", "isolation": isolation}), http="127.0.0.1:0", grpc=None
     ) as server:
         client = HttpClient(server.http_url, folder)
         for key in ("k1", "k2", "Bearer k1"):
             assert client.call("f", 1, {"Authorization": key}).data == [1, 1]
-        refused = client.call("f", 1, {"Authorization": "k3"})
-        assert (refused.status, refused.error) == (401, "the API key is not valid")
+        rejected = client.call("f", 1, {"Authorization": "k3"})
+        assert (rejected.status, rejected.error) == (401, "the API key is not valid")
         missing = client.call("f", 1)
         assert (missing.status, missing.error) == (401, "an API key is needed: send it as the header Authorization")
         assert client.raw("/v1/f").status == 401
         inputs = {"inputs": [{"name": "body", "datatype": "BYTES", "shape": [1], "data": ['{"data": 1}']}]}
-        around = client.raw("/v2/models/f/infer", json.dumps(inputs).encode())
-        assert around.status == 403, "V2 cannot bypass the keys"
+        bypass = client.raw("/v2/models/f/infer", json.dumps(inputs).encode())
+        assert bypass.status == 403, "V2 cannot bypass the keys"
 
 
-def test_m16_a_key_that_is_sent_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write(tmp_path, {"f": ONE})
+def test_m16_sent_keys_are_checked_even_if_optional(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_repository(tmp_path, {"f": ONE})
     monkeypatch.setenv("MB_API_KEYS", "k1")
     with Server(*modelbit.load(folder, {"require_key": "off"}), http="127.0.0.1:0", grpc=None) as server:
         client = HttpClient(server.http_url, folder)
@@ -144,11 +144,11 @@ def test_m16_a_key_that_is_sent_is_checked(tmp_path: Path, monkeypatch: pytest.M
         assert client.call("f", 1, {"Authorization": "k3"}).status == 401
 
 
-def test_g01_two_folders_in_one_server(tmp_path: Path) -> None:
+def test_g01_two_folders_in_one_server_are_isolated(tmp_path: Path) -> None:
     """Each deployment has its own modules, working directory and environment."""
     helper = "import helper, os\ndef {0}(x):\n    return [helper.NAME, os.path.basename(os.getcwd()), x]\n"
     for name in ("a", "b"):
-        write(
+        write_repository(
             tmp_path / name,
             {name: Files(helper.format(name), name, files={"helper.py": f"NAME = {name!r}\n"})},
         )
@@ -159,7 +159,7 @@ def test_g01_two_folders_in_one_server(tmp_path: Path) -> None:
         assert client.call("b", 1).data == ["b", "b", 1]
 
 
-def test_g01_two_folders_in_the_server_s_process(tmp_path: Path) -> None:
+def test_g01_two_folders_in_the_servers_process_are_isolated(tmp_path: Path) -> None:
     """Each deployment has its own modules, late imports included; the process is unchanged."""
     source = (
         "import helper, modelbit\n"
@@ -170,10 +170,10 @@ def test_g01_two_folders_in_the_server_s_process(tmp_path: Path) -> None:
     )
     known, folder, path = set(sys.modules), os.getcwd(), [*sys.path]
     for name in ("a", "b"):
-        things = "class Thing:\n    def __init__(self, name=None):\n        self.name = name\n"
-        files = {"helper.py": f"NAME = {name!r}\n{things}", "late.py": f"NAME = 'late {name}'\n"}
-        here = write(tmp_path / name, {name: Files(source.format(name), name, files=files)})
-        (here / "deployments" / name / "v.pkl").write_bytes(_pickle_of("helper", "Thing", name))
+        pickled_class = "class Thing:\n    def __init__(self, name=None):\n        self.name = name\n"
+        files = {"helper.py": f"NAME = {name!r}\n{pickled_class}", "late.py": f"NAME = 'late {name}'\n"}
+        home = write_repository(tmp_path / name, {name: Files(source.format(name), name, files=files)})
+        (home / "deployments" / name / "v.pkl").write_bytes(_pickle_of("helper", "Thing", name))
     options = {"isolation": "server"}
     models = [*modelbit.load(tmp_path / "a", options), *modelbit.load(tmp_path / "b", options)]
     with Server(*models, http="127.0.0.1:0", grpc=None) as server:
@@ -184,7 +184,9 @@ def test_g01_two_folders_in_the_server_s_process(tmp_path: Path) -> None:
         name for name in set(sys.modules) - known if name.partition(".")[0] in ("helper", "late", "source")
     } == set()
     assert (os.getcwd(), sys.path) == (folder, path)
-    assert [name for name in sys.modules if name.startswith("_own") and "a_1" in name] == [], "they are forgotten"
+    assert [name for name in sys.modules if name.startswith("_own") and "a_1" in name] == [], (
+        "their modules are removed"
+    )
 
 
 def _pickle_of(module: str, name: str, value: str) -> bytes:

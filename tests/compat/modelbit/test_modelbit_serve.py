@@ -23,7 +23,7 @@ EXAMPLE = ROOT / "examples" / "modelbit"
 
 @pytest.fixture(scope="module")
 def served_by_command() -> Iterator[HttpClient]:
-    """`penstock serve examples/modelbit`."""
+    """Runs `penstock serve examples/modelbit`."""
     options = ["--http", "127.0.0.1:0", "--grpc", "off", "--option", "workers=2"]
     command = [sys.executable, "-m", "penstock", "serve", str(EXAMPLE), *options]
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -31,8 +31,8 @@ def served_by_command() -> Iterator[HttpClient]:
     assert server.stdout is not None
     try:
         for line in server.stdout:
-            if found := re.search(r"http://127\.0\.0\.1:\d+", line):
-                yield HttpClient(found[0], EXAMPLE)
+            if match := re.search(r"http://127\.0\.0\.1:\d+", line):
+                yield HttpClient(match[0], EXAMPLE)
                 break
     finally:
         server.send_signal(signal.SIGTERM)
@@ -40,21 +40,21 @@ def served_by_command() -> Iterator[HttpClient]:
     assert server.returncode == 0, message
 
 
-def test_m01_the_readme_s_calls(served_by_command: HttpClient) -> None:
+def test_m01_readme_calls_return_the_documented_results(served_by_command: HttpClient) -> None:
     text = (EXAMPLE / "README.md").read_text()
     calls = re.findall(r"curl localhost:8000(\S+) -d '(.*)'\n# (.*)\n", text)
     assert len(calls) == 2
-    for path, body, answer in calls:
-        assert served_by_command.raw(path, body.encode()).json == json.loads(answer)
+    for path, body, expected in calls:
+        assert served_by_command.raw(path, body.encode()).json == json.loads(expected)
 
 
-def test_m12_the_readme_s_frame(served_by_command: HttpClient) -> None:
+def test_m12_readme_frame_returns_the_documented_result(served_by_command: HttpClient) -> None:
     houses = pd.DataFrame({"rooms": [3, 2], "area": [80.0, 55.5]}, index=["a", "b"])
-    answer = get_inference("price", houses, base_url=served_by_command.url)
-    assert answer == {"data": [["a", 320000.0], ["b", 218750.0]]}
+    response = get_inference("price", houses, base_url=served_by_command.url)
+    assert response == {"data": [["a", 320000.0], ["b", 218750.0]]}
 
 
-def test_g04_metrics_by_deployment(served_by_command: HttpClient) -> None:
+def test_g04_metrics_count_requests_by_deployment(served_by_command: HttpClient) -> None:
     served_by_command.call("doubler", 1)
     served_by_command.call("doubler", "a", timeout_seconds=5)
     text = served_by_command.raw("/metrics").body.decode()
@@ -66,11 +66,11 @@ def test_g04_metrics_by_deployment(served_by_command: HttpClient) -> None:
     ("path", "method"), [("/v1/nothing/latest", "POST"), ("/v1/doubler/latest", "GET"), ("/v1", "POST")]
 )
 def test_g02_errors_are_json(served_by_command: HttpClient, path: str, method: str) -> None:
-    answered = served_by_command.raw(path, b'{"data": 1}', method=method)
-    assert answered.error
+    response = served_by_command.raw(path, b'{"data": 1}', method=method)
+    assert response.error
 
 
-def test_g06_commands() -> None:
+def test_g06_detect_and_check_commands() -> None:
     environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     for name, message in (("detect", "modelbit"), ("check", "")):
         command = [sys.executable, "-m", "penstock", name, str(EXAMPLE)]
