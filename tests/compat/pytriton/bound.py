@@ -24,7 +24,7 @@ Y = Tensor(name="y", dtype=np.float32, shape=(-1,))
 
 
 def unexpected(error: BaseException) -> None:
-    pytest.fail(f"the server was to stop: {error!r}")
+    pytest.fail(f"unexpected unrecoverable error: {error!r}")
 
 
 @contextmanager
@@ -60,7 +60,7 @@ class SharedCall:
     """Makes requests share a call: the first one blocks until all others wait.
 
     Args:
-        infer_func: Is called with lists of requests.
+        infer_func: Callable of lists of requests.
     """
 
     def __init__(self, infer_func: Callable[[list[Any]], Any]) -> None:
@@ -92,8 +92,8 @@ def infer_together(client: Client, gate: Gate, requests: list[dict[str, Any]], *
 
 def waiting(client: Client) -> int:
     """Returns the number of waiting requests of model `m`."""
-    found = re.search(r'^penstock_queue_depth\{[^}]*model="m"[^}]*\} (\d+)', client.get("/metrics").body.decode(), re.M)
-    return int(found[1]) if found else -1
+    match = re.search(r'^penstock_queue_depth\{[^}]*model="m"[^}]*\} (\d+)', client.get("/metrics").body.decode(), re.M)
+    return int(match[1]) if match else -1
 
 
 __all__ = ["SharedCall", "X", "Y", "bound", "infer_together", "rows", "stream_outputs"]

@@ -17,7 +17,7 @@ from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.compat.pytriton.triton import Triton, TritonBase, TritonConfig
 from waiting import PATIENCE, until
 
-HERE: dict[str, Any] = {
+LOOPBACK: dict[str, Any] = {
     "http_address": "127.0.0.1",
     "http_port": 0,
     "grpc_address": "127.0.0.1",
@@ -37,7 +37,7 @@ def double(x: Any) -> Any:
 
 def triton(*, security_config: Any = None, workspace: Any = None, policy: Any = None, **config: Any) -> Triton:
     """Returns a server that is not started; `config` holds fields of its `TritonConfig`."""
-    settings = TritonConfig(**{**HERE, **config})
+    settings = TritonConfig(**{**LOOPBACK, **config})
     return Triton(config=settings, security_config=security_config, workspace=workspace, triton_lifecycle_policy=policy)
 
 
@@ -51,20 +51,20 @@ def url(server: Triton, endpoint: str = "http") -> str:
     return server._triton_server.get_endpoint(endpoint)
 
 
-def ask(server: Triton, name: str = "m") -> Answer:
+def infer_row(server: Triton, name: str = "m") -> Answer:
     """Returns the response to an inference over HTTP."""
     return infer(url(server), name, {"x": ROW})
 
 
-def answers(server: Triton, name: str = "m") -> bool:
+def is_serving(server: Triton, name: str = "m") -> bool:
     """Checks that the model doubles, over HTTP and gRPC."""
-    over_http = ask(server, name).array("y").tolist()
+    over_http = infer_row(server, name).array("y").tolist()
     with grpc.insecure_channel(url(server, "grpc").removeprefix("grpc://")) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         request = service_pb2.ModelInferRequest(model_name=name, raw_input_contents=[ROW.tobytes()])
         request.inputs.add(name="x", datatype="FP32", shape=ROW.shape)
-        answer = stub.ModelInfer(request, timeout=PATIENCE)
-    return bool(over_http == [[2, 4]] and answer.raw_output_contents[0] == (ROW * 2).tobytes())
+        response = stub.ModelInfer(request, timeout=PATIENCE)
+    return bool(over_http == [[2, 4]] and response.raw_output_contents[0] == (ROW * 2).tobytes())
 
 
 def once_in_serve(call: Callable[[], object]) -> threading.Thread:

@@ -1,6 +1,6 @@
 """Soak test of all five clients: memory, descriptors and threads stay constant.
 
-By hand: `python tests/compat/pytriton/soak.py 600`. A test does the same for some seconds.
+Run it by hand: `python tests/compat/pytriton/soak.py 600`. A test runs it for some seconds.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ def synchronous(url: str) -> None:
         with ModelClient.from_existing_client(client) as other:
             other.infer_sample(A[0], A[0])
     with ModelClient(url, "broken") as client:
-        refused(lambda: client.infer_batch(A))
+        assert_raises(lambda: client.infer_batch(A))
 
 
 def futures(url: str) -> None:
     with FuturesModelClient(url, "add", max_workers=16) as client:
-        begun = [client.infer_batch(A, A) for _ in range(CALLS * 3)]
-        for future in begun[::7]:
+        pending = [client.infer_batch(A, A) for _ in range(CALLS * 3)]
+        for future in pending[::7]:
             future.cancel()
-        for future in begun:
+        for future in pending:
             if not future.cancelled():
                 future.result()
 
@@ -85,12 +85,12 @@ def streams(url: str) -> None:
         # The stream is abandoned in the middle.
         next(client.infer_batch(N))
     with DecoupledModelClient(url, "breaking") as client:
-        refused(lambda: [*client.infer_batch(N)])
+        assert_raises(lambda: [*client.infer_batch(N)])
 
 
 def streams_of_tasks(url: str) -> None:
     async def one(client: AsyncioDecoupledModelClient) -> int:
-        return len([piece async for piece in client.infer_batch(N)])
+        return len([chunk async for chunk in client.infer_batch(N)])
 
     async def main() -> None:
         async with AsyncioDecoupledModelClient(url, "counting") as client:
@@ -99,15 +99,15 @@ def streams_of_tasks(url: str) -> None:
     asyncio.run(main())
 
 
-def refused(call: Callable[[], Any]) -> None:
+def assert_raises(call: Callable[[], Any]) -> None:
     try:
         call()
     except PyTritonClientError:
         return
-    raise AssertionError("it was not refused")
+    raise AssertionError("no PyTritonClientError was raised")
 
 
-def rounds(urls: Urls, seconds: float, say: Callable[[Usage, int], None]) -> tuple[Usage, Usage]:
+def rounds(urls: Urls, seconds: float, report: Callable[[Usage, int], None]) -> tuple[Usage, Usage]:
     """Uses the clients for a time. Returns the resources after the first rounds and at the end."""
     RELEASE.set()
     count = 0
@@ -123,23 +123,23 @@ def rounds(urls: Urls, seconds: float, say: Callable[[Usage, int], None]) -> tup
         if count == 20:
             first = Usage.now()
         if count % 20 == 0:
-            say(Usage.now(), count)
+            report(Usage.now(), count)
     return first, Usage.now()
 
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 600.0
-    begin = printed = time.monotonic()
+    start = printed = time.monotonic()
 
-    def say(usage: Usage, count: int) -> None:
+    def report(usage: Usage, count: int) -> None:
         nonlocal printed
         if time.monotonic() - printed >= seconds / 40:
             printed = time.monotonic()
-            print(f"{printed - begin:6.0f} s  round {count:6}  {usage.megabytes:7.1f} MB  "
+            print(f"{printed - start:6.0f} s  round {count:6}  {usage.megabytes:7.1f} MB  "
                   f"{usage.descriptors:4} descriptors  {usage.threads:3} threads", flush=True)  # fmt: skip
 
     with serving() as urls:
-        first, last = rounds(urls, seconds, say)
+        first, last = rounds(urls, seconds, report)
     print(f"first {first}\nlast  {last}")
 
 

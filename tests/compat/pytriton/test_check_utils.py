@@ -19,7 +19,7 @@ import pytest
 from penstock.compat.pytriton.check import utils
 from waiting import PATIENCE, until
 
-SAYS = "import sys; print('out\\nput'); print('err', file=sys.stderr)"
+PRINTS = "import sys; print('out\\nput'); print('err', file=sys.stderr)"
 
 
 @pytest.fixture
@@ -34,22 +34,22 @@ def root_logger() -> Iterator[logging.Logger]:
     logger.setLevel(level)
 
 
-def test_a_free_port_can_be_listened_on() -> None:
+def test_free_port_is_free() -> None:
     with socket.create_server(("127.0.0.1", utils.find_free_port())):
         pass
 
 
-def test_a_script_runs_in_the_background_and_its_output_is_stored(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.INFO), utils.ScriptThread([sys.executable, "-c", SAYS], name="sayer") as script:
+def test_script_runs_in_the_background_and_its_output_is_recorded(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), utils.ScriptThread([sys.executable, "-c", PRINTS], name="printer") as script:
         pass
     assert script.returncode == 0
     assert sorted(script.output.splitlines()) == ["err", "out", "put"]
     assert not script.active
     assert script.process is None
-    assert "sayer process finished with 0" in caplog.text
+    assert "printer process finished with 0" in caplog.text
 
 
-def test_a_script_may_be_signalled(tmp_path: Path) -> None:
+def test_script_receives_signals(tmp_path: Path) -> None:
     code = "import os, signal; print(os.getcwd(), flush=True); signal.pause()"
     with utils.ScriptThread([sys.executable, "-c", code], workdir=tmp_path) as script:
         assert script.active
@@ -60,29 +60,29 @@ def test_a_script_may_be_signalled(tmp_path: Path) -> None:
     assert script.output == str(tmp_path)
 
 
-def test_a_script_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
+def test_missing_script_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     with utils.ScriptThread(["/nonexistent/command"]) as script:
         pass
     assert script.returncode is None
     assert "cannot be started" in caplog.text
 
 
-def test_the_warning_about_verbose_logs_is_found() -> None:
+def test_warning_about_verbose_logs_is_found() -> None:
     text = "Triton Inference Server is running with enabled verbose logs (log_verbose_level=4). "
     assert utils.search_warning_on_too_verbose_log_level(text + "It may affect inference performance.")
     assert utils.search_warning_on_too_verbose_log_level(text) is None
 
 
 def test_processes_are_monitored(caplog: pytest.LogCaptureFixture) -> None:
-    seen: list[int] = []
+    pids: list[int] = []
     child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
     try:
         with caplog.at_level(logging.DEBUG):
             monitoring = utils.ProcessMonitoring(os.getpid(), loglevel=logging.DEBUG)
-            monitoring.register_custom_monitor(seen.append)
+            monitoring.register_custom_monitor(pids.append)
             assert child.pid in [process.pid for process in monitoring.children]
             monitoring.dump_state()
-        assert {os.getpid(), child.pid} <= {*seen}
+        assert {os.getpid(), child.pid} <= {*pids}
         assert f"parent={os.getpid()}" in caplog.text
         assert "num_threads" in caplog.text
     finally:
@@ -93,16 +93,16 @@ def test_processes_are_monitored(caplog: pytest.LogCaptureFixture) -> None:
     assert "is missing in process table" in caplog.text
 
 
-def test_a_thread_monitors_periodically() -> None:
-    looks = threading.Semaphore(0)
+def test_thread_calls_monitors_periodically() -> None:
+    calls = threading.Semaphore(0)
     monitoring = utils.ProcessMonitoring(os.getpid(), loglevel=logging.DEBUG)
-    monitoring.register_custom_monitor(lambda _: looks.release())
+    monitoring.register_custom_monitor(lambda _: calls.release())
     with utils.ProcessMonitoringThread(monitoring, interval=0.01):
         for _ in range(3):
-            assert looks.acquire(timeout=PATIENCE)
+            assert calls.acquire(timeout=PATIENCE)
 
 
-def test_a_test_logs_as_its_command_line_says(tmp_path: Path, root_logger: logging.Logger) -> None:
+def test_logs_of_a_test_follow_the_command_line(tmp_path: Path, root_logger: logging.Logger) -> None:
     parser = argparse.ArgumentParser()
     utils.TestMonitoringContext.extend_args(parser)
     log = tmp_path / "test.log"

@@ -19,10 +19,10 @@ A = np.arange(6, dtype=np.float32).reshape(2, 3)
 Use = Callable[[AsyncioModelClient], Coroutine[Any, Any, Any]]
 
 
-def use(url: str, model: str, what: Use, **options: Any) -> Any:
+def use(url: str, model: str, call: Use, **options: Any) -> Any:
     async def main() -> Any:
         async with AsyncioModelClient(url, model, **options) as client:
-            return await what(client)
+            return await call(client)
 
     return asyncio.run(main())
 
@@ -42,19 +42,19 @@ def test_many_tasks_share_a_client(url: str) -> None:
     asyncio.run(main())
 
 
-def test_the_configuration_is_awaited_and_requested_once(url: str) -> None:
-    async def twice(client: AsyncioModelClient) -> Any:
+def test_configuration_is_requested_once(url: str) -> None:
+    async def read_twice(client: AsyncioModelClient) -> Any:
         first = await client.model_config
         assert await client.model_config is first
         return first
 
-    config = use(url, "add", twice, lazy_init=False)
+    config = use(url, "add", read_twice, lazy_init=False)
     assert (config.model_name, config.max_batch_size) == ("add", 8)
     signature = inspect.signature(AsyncioModelClient)
     assert signature.parameters["lazy_init"].default is True
 
 
-def test_parameters_headers_and_ids_arrive(url: str) -> None:
+def test_parameters_headers_and_ids_are_sent(url: str) -> None:
     async def infer(client: AsyncioModelClient) -> Any:
         return await client.infer_batch(A[:1], parameters={"p": 2}, headers={"header_a": 3})
 
@@ -62,7 +62,7 @@ def test_parameters_headers_and_ids_arrive(url: str) -> None:
     assert (seen_by_model["p"], seen_by_model["header_a"], seen_by_model["id"]) == (2, "3", "0")
 
 
-def test_errors(url: str) -> None:
+def test_errors_have_pytritons_types_and_texts(url: str) -> None:
     server_side = "^Error occurred on Triton Inference Server side:\n "
     with pytest.raises(errors.PyTritonClientInferenceServerError, match=rf"{server_side}it went wrong$"):
         use(url, "broken", lambda c: c.infer_batch(A))
@@ -82,7 +82,7 @@ def test_errors(url: str) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_an_inference_that_times_out(urls: Urls) -> None:
+def test_inference_timeout_is_raised(urls: Urls) -> None:
     with pytest.raises(
         errors.PyTritonClientTimeoutError, match=r"^Timeout exceeded while running inference for held: timed out$"
     ):
@@ -95,7 +95,7 @@ def test_an_inference_that_times_out(urls: Urls) -> None:
     RELEASE.set()
 
 
-def test_a_server_that_is_not_running() -> None:
+def test_missing_server_times_out() -> None:
     with pytest.raises(
         errors.PyTritonClientTimeoutError, match=r"^Timeout while waiting for model m to be ready for 0\.1s$"
     ):
@@ -104,13 +104,13 @@ def test_a_server_that_is_not_running() -> None:
         use("127.0.0.1:1", "m", lambda c: c.close(), lazy_init=False, init_timeout_s=0.1)
 
 
-def test_an_unknown_model(url: str) -> None:
+def test_unknown_model_times_out(url: str) -> None:
     with pytest.raises(errors.PyTritonClientTimeoutError, match=r"model nope to be ready for 0\.2s$") as caught:
         use(url, "nope", lambda c: c.infer_sample(A), init_timeout_s=0.2)
     assert isinstance(caught.value, errors.PyTritonClientModelUnavailableError)
 
 
-def test_a_closed_client_is_unusable(url: str) -> None:
+def test_closed_client_is_unusable(url: str) -> None:
     async def main() -> None:
         client = AsyncioModelClient(url, "plain")
         await client.infer_sample(A[0])

@@ -22,22 +22,22 @@ def numbers(responses: Any) -> list[Any]:
     return [response["i"].tolist() for response in responses]
 
 
-async def collected(url: str, model: str, method: str, *inputs: Any, **options: Any) -> list[Any]:
+async def collect(url: str, model: str, method: str, *inputs: Any, **options: Any) -> list[Any]:
     async with AsyncioDecoupledModelClient(url, model, **options) as client:
         return [response["i"].tolist() async for response in getattr(client, method)(*inputs)]
 
 
-def test_responses_of_batches_and_samples(urls: Urls) -> None:
+def test_responses_of_batches_and_samples_are_streamed(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "counting") as client:
         assert numbers(client.infer_batch(N)) == [[[0]], [[1]], [[2]]]
         assert numbers(client.infer_sample(n=N[0])) == [[0], [1], [2]]
         assert numbers(client.infer_batch(NONE)) == []
-    assert asyncio.run(collected(urls.grpc, "counting", "infer_batch", N)) == [[[0]], [[1]], [[2]]]
-    assert asyncio.run(collected(urls.grpc, "counting", "infer_sample", N[0])) == [[0], [1], [2]]
-    assert asyncio.run(collected(urls.grpc, "counting", "infer_batch", NONE)) == []
+    assert asyncio.run(collect(urls.grpc, "counting", "infer_batch", N)) == [[[0]], [[1]], [[2]]]
+    assert asyncio.run(collect(urls.grpc, "counting", "infer_sample", N[0])) == [[0], [1], [2]]
+    assert asyncio.run(collect(urls.grpc, "counting", "infer_batch", NONE)) == []
 
 
-def test_only_over_grpc(urls: Urls) -> None:
+def test_http_is_rejected(urls: Urls) -> None:
     with pytest.raises(
         errors.PyTritonClientValueError, match=r"^DecoupledModelClient is only supported for grpc protocol$"
     ):
@@ -45,10 +45,10 @@ def test_only_over_grpc(urls: Urls) -> None:
     with pytest.raises(
         errors.PyTritonClientValueError, match=r"^AsyncioDecoupledModelClient is only supported for grpc protocol$"
     ):
-        asyncio.run(collected(urls.http, "counting", "infer_batch", N))
+        asyncio.run(collect(urls.http, "counting", "infer_batch", N))
 
 
-def test_a_coupled_model_needs_another_client(urls: Urls) -> None:
+def test_coupled_model_is_rejected(urls: Urls) -> None:
     x = np.ones(2, np.float32)
     with DecoupledModelClient(urls.grpc, "plain") as client:
         for _ in range(2):
@@ -60,7 +60,7 @@ def test_a_coupled_model_needs_another_client(urls: Urls) -> None:
     with pytest.raises(
         errors.PyTritonClientInferenceServerError, match=r"^Model config is coupled\. Use AsyncioModelClient instead\.$"
     ):
-        asyncio.run(collected(urls.grpc, "plain", "infer_sample", x))
+        asyncio.run(collect(urls.grpc, "plain", "infer_sample", x))
 
 
 def test_arguments_are_checked(urls: Urls) -> None:
@@ -72,7 +72,7 @@ def test_arguments_are_checked(urls: Urls) -> None:
         # The stream does not count as in progress.
         assert numbers(client.infer_batch(N)) == [[[0]], [[1]], [[2]]]
     with pytest.raises(errors.PyTritonClientValueError, match=r"^Provide input data$"):
-        asyncio.run(collected(urls.grpc, "counting", "infer_batch"))
+        asyncio.run(collect(urls.grpc, "counting", "infer_batch"))
 
 
 def test_parameters_and_headers_are_sent(urls: Urls) -> None:
@@ -82,7 +82,7 @@ def test_parameters_and_headers_are_sent(urls: Urls) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_one_stream_at_a_time(urls: Urls) -> None:
+def test_second_concurrent_stream_is_rejected(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "halting") as client:
         first = client.infer_batch(N)
         assert next(first)["i"].item() == 0
@@ -117,7 +117,7 @@ def test_closing_ends_the_stream_with_a_warning(urls: Urls, caplog: pytest.LogCa
 
 
 @pytest.mark.usefixtures("held_back")
-def test_a_response_that_times_out(urls: Urls) -> None:
+def test_response_timeout_is_raised(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "halting", inference_timeout_s=0.2) as client:
         responses = client.infer_batch(N)
         assert next(responses)["i"].item() == 0
@@ -129,10 +129,10 @@ def test_a_response_that_times_out(urls: Urls) -> None:
         errors.PyTritonClientTimeoutError,
         match=r"^Timeout while waiting for model halting to return next response 0\.2s$",
     ):
-        asyncio.run(collected(urls.grpc, "halting", "infer_batch", N, inference_timeout_s=0.2))
+        asyncio.run(collect(urls.grpc, "halting", "infer_batch", N, inference_timeout_s=0.2))
 
 
-def test_an_error_between_responses(urls: Urls) -> None:
+def test_error_between_responses_is_raised(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "breaking") as client:
         for _ in range(2):
             responses = client.infer_batch(N)
@@ -145,10 +145,10 @@ def test_an_error_between_responses(urls: Urls) -> None:
     with pytest.raises(
         errors.PyTritonClientInferenceServerError, match=r"^Error occurred on Triton Inference Server side:\n midway$"
     ):
-        asyncio.run(collected(urls.grpc, "breaking", "infer_batch", N))
+        asyncio.run(collect(urls.grpc, "breaking", "infer_batch", N))
 
 
-def test_the_iterator_raises_a_rejection(urls: Urls) -> None:
+def test_rejection_is_raised_by_the_iterator(urls: Urls) -> None:
     with DecoupledModelClient(urls.grpc, "counting") as client:
         responses = client.infer_batch(N.astype(np.float32))
         with pytest.raises(errors.PyTritonClientInferenceServerError, match="FP32"):
@@ -158,7 +158,7 @@ def test_the_iterator_raises_a_rejection(urls: Urls) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_asyncio_has_concurrent_streams_and_ends_abandoned_ones(urls: Urls) -> None:
+def test_asyncio_client_has_concurrent_streams_and_ends_abandoned_ones(urls: Urls) -> None:
     async def main() -> None:
         async with AsyncioDecoupledModelClient(urls.grpc, "counting", lazy_init=False) as client:
 

@@ -29,7 +29,7 @@ def test_many_requests_need_few_threads(url: str) -> None:
         assert {*as_completed(futures, PATIENCE)} == {*futures}
 
 
-def test_samples_and_the_models_configuration(url: str) -> None:
+def test_samples_and_model_configuration(url: str) -> None:
     with FuturesModelClient(url, "add") as client:
         assert client.wait_for_model(PATIENCE).result(PATIENCE) is None
         assert client.infer_sample(b=A[0], a=A[0]).result(PATIENCE)["sum"].tolist() == [0, 2, 4]
@@ -46,7 +46,7 @@ def test_limits_are_positive(name: str) -> None:
             FuturesModelClient("localhost", "m", **{name: bound})
 
 
-def test_futures_raise_errors(url: str) -> None:
+def test_errors_are_raised_by_futures(url: str) -> None:
     with FuturesModelClient(url, "add") as client:
         with pytest.raises(errors.PyTritonClientValueError, match=r"^Use either positional"):
             client.infer_batch(A, b=A).result(PATIENCE)
@@ -61,7 +61,7 @@ def test_futures_raise_errors(url: str) -> None:
             assert isinstance(future.exception(PATIENCE), errors.PyTritonClientInvalidUrlError)
 
 
-def test_an_unknown_model_fails_the_waiting_requests(url: str) -> None:
+def test_unknown_model_fails_the_waiting_requests(url: str) -> None:
     with FuturesModelClient(url, "nope", init_timeout_s=0.2) as client:
         for _ in range(2):
             futures = [client.infer_sample(A) for _ in range(5)]
@@ -72,7 +72,7 @@ def test_an_unknown_model_fails_the_waiting_requests(url: str) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_a_full_queue_is_rejected_at_once(url: str) -> None:
+def test_full_queue_rejects_non_blocking_calls_at_once(url: str) -> None:
     bounds: Any = {"max_workers": 2, "max_queue_size": 3}
     with FuturesModelClient(url, "held", non_blocking=True, **bounds) as client:
         futures = [client.infer_batch(A) for _ in range(5)]
@@ -80,14 +80,14 @@ def test_a_full_queue_is_rejected_at_once(url: str) -> None:
             client.infer_batch(A)
         RELEASE.set()
         assert all(future.result(PATIENCE)["y"].shape == (2, 3) for future in futures)
-        # A client with its response finds room.
+        # A received response frees its place in the queue.
         for _ in range(50):
             futures = [client.infer_batch(A) for _ in range(5)]
             for future in futures:
                 future.result(PATIENCE)
 
 
-def test_a_call_waits_for_a_full_queue_until_the_inference_timeout() -> None:
+def test_full_queue_blocks_a_call_until_the_inference_timeout() -> None:
     client = FuturesModelClient(
         "127.0.0.1:1", "m", max_workers=1, max_queue_size=1, init_timeout_s=PATIENCE, inference_timeout_s=0.1
     )
@@ -99,7 +99,7 @@ def test_a_call_waits_for_a_full_queue_until_the_inference_timeout() -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_a_call_waits_for_room(url: str) -> None:
+def test_blocked_call_continues_when_the_queue_has_room(url: str) -> None:
     with FuturesModelClient(url, "held", max_workers=1, max_queue_size=1) as client:
         futures = [client.infer_batch(A), client.infer_batch(A)]
         third: list[Any] = []
@@ -115,13 +115,13 @@ def test_a_call_waits_for_room(url: str) -> None:
 @pytest.mark.usefixtures("held_back")
 def test_cancelled_requests_make_room(url: str) -> None:
     with FuturesModelClient(url, "held", max_workers=1, max_queue_size=2, non_blocking=True) as client:
-        under_way, waiting, last = (client.infer_batch(A) for _ in range(3))
+        running, waiting, last = (client.infer_batch(A) for _ in range(3))
         assert waiting.cancel()
-        until(lambda: client._window._in_flight, "the first to be under way")
-        assert under_way.cancel()
+        until(lambda: client._window._in_flight, "the first request to run")
+        assert running.cancel()
         RELEASE.set()
         assert last.result(PATIENCE)["y"].shape == (2, 3)
-        for future in (under_way, waiting):
+        for future in (running, waiting):
             with pytest.raises(CancelledError):
                 future.result()
         assert client.infer_batch(A).result(PATIENCE)["y"].shape == (2, 3)
@@ -143,12 +143,12 @@ def test_closing_finishes_earlier_calls(url: str) -> None:
     assert client._client is None
 
 
-def test_a_client_that_was_never_used_closes() -> None:
+def test_unused_client_closes() -> None:
     with FuturesModelClient("127.0.0.1:1", "m"):
         pass
 
 
-def test_an_inference_that_times_out(urls: Urls, held_back: None) -> None:
+def test_inference_timeout_is_raised(urls: Urls, held_back: None) -> None:
     with FuturesModelClient(urls.http, "held", inference_timeout_s=0.2) as client:
         error = client.infer_batch(A).exception(PATIENCE)
         assert isinstance(error, errors.PyTritonClientTimeoutError)
@@ -182,7 +182,7 @@ class Chunking(FuturesModelClient):
         return iter([super(Chunking, self).infer_batch(*inputs, **part) for part in parts])
 
 
-def test_the_recipe_of_a_chunking_client(url: str) -> None:
+def test_chunking_client_of_the_guide_splits_batches(url: str) -> None:
     many = np.arange(42, dtype=np.float32).reshape(42, 1)
     with Chunking(url, "add") as client:
         parts = [future.result(PATIENCE)["sum"] for future in client.infer_batch(a=many, b=many)]

@@ -36,12 +36,12 @@ DIRECT = [
 
 
 @pytest.mark.parametrize("module", NAMES)
-def test_every_name_is_where_pytriton_has_it(module: str) -> None:
-    found = importlib.import_module(f"penstock.compat.pytriton.{module}")
-    assert [name for name in NAMES[module].split() if not hasattr(found, name)] == []
+def test_modules_have_pytritons_names(module: str) -> None:
+    imported = importlib.import_module(f"penstock.compat.pytriton.{module}")
+    assert [name for name in NAMES[module].split() if not hasattr(imported, name)] == []
 
 
-def test_the_tree_of_errors() -> None:
+def test_base_classes_of_errors() -> None:
     for name in DIRECT:
         assert getattr(errors, f"PyTritonClient{name}Error").__bases__ == (errors.PyTritonClientError,)
     assert errors.PyTritonClientInvalidUrlError.__bases__ == (errors.PyTritonClientValueError,)
@@ -55,7 +55,7 @@ def test_the_tree_of_errors() -> None:
     "kind",
     [client.ModelClient, client.DecoupledModelClient, client.AsyncioModelClient, client.AsyncioDecoupledModelClient],
 )
-def test_the_constructors_of_four_are_the_same(kind: Any) -> None:
+def test_constructors_of_four_clients_are_equal(kind: Any) -> None:
     parameters = inspect.signature(kind).parameters
     defaults = {name: one.default for name, one in parameters.items() if one.default is not inspect.Parameter.empty}
     assert list(parameters)[:3] == ["url", "model_name", "model_version"]
@@ -71,7 +71,7 @@ def test_the_constructors_of_four_are_the_same(kind: Any) -> None:
     assert all(parameters[name].kind is inspect.Parameter.KEYWORD_ONLY for name in list(parameters)[3:])
 
 
-def test_the_constructor_of_futures() -> None:
+def test_constructor_of_the_futures_client() -> None:
     parameters = inspect.signature(client.FuturesModelClient).parameters
     assert {name: one.default for name, one in parameters.items() if name not in ("url", "model_name")} == {
         "model_version": None,
@@ -85,9 +85,9 @@ def test_the_constructor_of_futures() -> None:
 
 
 def test_default_timeouts() -> None:
-    made = client.ModelClient("localhost", "m")
-    assert (made._init_timeout_s, made._inference_timeout_s, made._network_timeout_s) == (300.0, 60.0, 60.0)
-    made.close()
+    default = client.ModelClient("localhost", "m")
+    assert (default._init_timeout_s, default._inference_timeout_s, default._network_timeout_s) == (300.0, 60.0, 60.0)
+    default.close()
     short = client.ModelClient("localhost", "m", init_timeout_s=5, inference_timeout_s=7)
     assert (short._init_timeout_s, short._inference_timeout_s, short._network_timeout_s) == (5, 7, 5)
     short.close()

@@ -40,7 +40,7 @@ SECRET = "t" * 20
         ("grpc://[::1]:5", "grpc://[::1]:5"),
     ],
 )
-def test_forms_of_urls(url: str, expected: str) -> None:
+def test_urls_are_parsed(url: str, expected: str) -> None:
     parsed = TritonUrl.from_url(url)
     assert parsed.with_scheme == expected
     assert expected == f"{parsed.scheme}://{parsed.without_scheme}"
@@ -48,17 +48,17 @@ def test_forms_of_urls(url: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://host", "ftp://host", "host:port", "", ":8000", "http://", "host:99999"])
-def test_invalid_urls(url: str) -> None:
+def test_invalid_urls_are_rejected(url: str) -> None:
     with pytest.raises(errors.PyTritonClientInvalidUrlError, match=r"^Invalid url "):
         ModelClient(url, "m")
 
 
-def test_a_url_is_a_text() -> None:
+def test_url_must_be_a_string() -> None:
     with pytest.raises(errors.PyTritonClientInvalidUrlError, match=r"^Invalid url 3\. Url must be a string\.$"):
         ModelClient(3, "m")  # type: ignore[arg-type]
 
 
-def test_connection_refused() -> None:
+def test_refused_connection_times_out() -> None:
     for url in ("http://127.0.0.1:1", "grpc://127.0.0.1:1"):
         with pytest.raises(
             errors.PyTritonClientTimeoutError, match=r"^Waiting for server to be ready timed out\.$"
@@ -69,7 +69,7 @@ def test_connection_refused() -> None:
             client.wait_for_server(0.1)
 
 
-def test_a_model_that_the_server_does_not_have_is_unavailable_too(url: str) -> None:
+def test_unknown_model_is_unavailable(url: str) -> None:
     with ModelClient(url, "nope", init_timeout_s=0.2) as client:
         for use in (lambda: client.infer_sample(A), lambda: client.model_config, lambda: client.wait_for_model(0.1)):
             with pytest.raises(
@@ -80,20 +80,20 @@ def test_a_model_that_the_server_does_not_have_is_unavailable_too(url: str) -> N
             assert isinstance(caught.value, errors.PyTritonClientModelUnavailableError)
 
 
-def test_a_server_that_comes_up_is_found() -> None:
+def test_client_waits_for_the_server_to_start() -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    found: list[Any] = []
+    outputs: list[Any] = []
     client = ModelClient(address, "plain")
-    thread = threading.Thread(target=lambda: found.append(client.infer_sample(A)["y"].tolist()))
+    thread = threading.Thread(target=lambda: outputs.append(client.infer_sample(A)["y"].tolist()))
     thread.start()
     with Server(plain, http=address, grpc=None):
         thread.join(20)
     client.close()
-    assert found == [[2, 2, 2]]
+    assert outputs == [[2, 2, 2]]
 
 
-def test_a_given_configuration_is_not_requested(url: str) -> None:
+def test_given_configuration_is_not_requested(url: str) -> None:
     with ModelClient(url, "plain", lazy_init=False) as client:
         config = client.model_config
     assert (config.model_name, config.max_batch_size, config.decoupled) == ("plain", 0, False)
@@ -131,9 +131,9 @@ def test_from_existing_client_copies_configuration_scheme_and_token(url: str, ur
     asyncio.run(main())
 
 
-def test_every_call_sends_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("THE_SECRET", SECRET)
-    rules = "health,metadata,model-config,inference,model-repository:triton-access-token=env:THE_SECRET"
+def test_all_calls_send_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ACCESS_TOKEN", SECRET)
+    rules = "health,metadata,model-config,inference,model-repository:triton-access-token=env:ACCESS_TOKEN"
     with serving(restricted_access=rules) as urls:
         for url in urls:
             with ModelClient(url, "plain", access_token=SECRET) as client:
@@ -156,7 +156,7 @@ def test_every_call_sends_the_token(monkeypatch: pytest.MonkeyPatch) -> None:
             utils.get_model_state(native, "plain")
 
 
-def test_headers_of_tokens() -> None:
+def test_token_headers_are_created_and_extracted() -> None:
     assert create_auth_headers("a", "HTTP") == {"triton-access-token": "a"}
     grpc = create_auth_headers("a", "grpc")
     assert grpc == {"triton-grpc-protocol-triton-access-token": "a"}
@@ -172,7 +172,7 @@ def test_headers_of_tokens() -> None:
         create_auth_headers("a", "ftp")
 
 
-def test_the_functions_accept_clients_of_tritonclient(urls: Urls) -> None:
+def test_functions_accept_tritonclient_clients(urls: Urls) -> None:
     http = tritonclient.http.InferenceServerClient(urls.http.removeprefix("http://"))
     grpc = tritonclient.grpc.InferenceServerClient(urls.grpc.removeprefix("grpc://"))
     for client in (http, grpc, utils.create_client_from_url(urls.http), utils.create_client_from_url(urls.grpc, 5)):
@@ -187,7 +187,7 @@ def test_the_functions_accept_clients_of_tritonclient(urls: Urls) -> None:
         client.close()
 
 
-def test_the_functions_for_asyncio(url: str) -> None:
+def test_asyncio_functions_wait_for_servers_and_models(url: str) -> None:
     async def main() -> None:
         async with penstock.AsyncClient(url) as client:
             await asyncio_utils.asyncio_wait_for_server_ready(client, 0.01)
@@ -226,14 +226,14 @@ def test_models_are_loaded_and_unloaded(scheme: str, tmp_path: Path) -> None:
 
 
 def test_hooks_may_be_overridden(url: str) -> None:
-    made: list[Any] = []
+    created: list[Any] = []
 
     class Counted(ModelClient):
         def create_client_from_url(self, url: str, network_timeout_s: float | None = None) -> penstock.Client:
-            made.append((url, network_timeout_s))
+            created.append((url, network_timeout_s))
             return super().create_client_from_url(url, network_timeout_s)
 
     with Counted(url, "plain", init_timeout_s=20) as client:
         assert client.get_lib() is penstock.Client
         client.infer_sample(A)
-    assert made == [(url, 20)]
+    assert created == [(url, 20)]

@@ -1,4 +1,4 @@
-"""`ModelClient`: calls, checks and texts."""
+"""`ModelClient`: calls, argument checks and error texts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from waiting import at_once
 A = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
-def test_a_batch_by_position_and_by_name(url: str) -> None:
+def test_batch_by_position_and_by_name(url: str) -> None:
     with ModelClient(url, "add") as client:
         for result in (client.infer_batch(A, A), client.infer_batch(b=A, a=A)):
             assert list(result) == ["sum", "difference"]
@@ -26,7 +26,7 @@ def test_a_batch_by_position_and_by_name(url: str) -> None:
         assert client.is_batching_supported
 
 
-def test_a_sample_has_no_batch_axis(url: str) -> None:
+def test_samples_have_no_batch_axis(url: str) -> None:
     with ModelClient(url, "add") as client:
         assert client.infer_sample(A[0], A[0])["sum"].tolist() == [0, 2, 4]
     with ModelClient(url, "plain") as client:
@@ -34,7 +34,7 @@ def test_a_sample_has_no_batch_axis(url: str) -> None:
         assert not client.is_batching_supported
 
 
-def test_a_model_without_batching_rejects_batches(url: str) -> None:
+def test_model_without_batching_rejects_batches(url: str) -> None:
     expected = "Model plain doesn't support batching - use infer_sample method instead"
     with (
         ModelClient(url, "plain") as client,
@@ -43,12 +43,12 @@ def test_a_model_without_batching_rejects_batches(url: str) -> None:
         client.infer_batch(A)
 
 
-def test_bytes_are_objects_in_and_out(url: str) -> None:
+def test_bytes_are_object_arrays(url: str) -> None:
     with ModelClient(url, "text") as client:
-        given = np.array([[b"a", b"\x00\xff\x00"]], object)
-        answered = client.infer_batch(given)["y"]
-        assert answered.dtype == object
-        assert answered.tolist() == given.tolist()
+        values = np.array([[b"a", b"\x00\xff\x00"]], object)
+        result = client.infer_batch(values)["y"]
+        assert result.dtype == object
+        assert result.tolist() == values.tolist()
         assert client.infer_sample(np.array([b"ab", b"c"]))["y"].tolist() == [b"ab", b"c"]
         assert client.infer_batch(np.empty((1, 0), object))["y"].shape == (1, 0)
 
@@ -76,7 +76,7 @@ def test_arguments_are_checked_before_any_request(method: str) -> None:
                 infer(A, **values)
 
 
-def test_unsupported_arrays(url: str) -> None:
+def test_unsupported_arrays_are_rejected(url: str) -> None:
     with ModelClient(url, "text") as client:
         with pytest.raises(RuntimeError, match=r"^Unicode inputs are not supported\. Encode numpy array for 'x' input"):
             client.infer_batch(np.array([["a"]]))
@@ -92,21 +92,21 @@ def test_unsupported_arrays(url: str) -> None:
             client.infer_batch(A.astype(np.complex64))
 
 
-def test_more_positions_than_inputs_are_dropped(url: str) -> None:
+def test_surplus_positional_inputs_are_dropped(url: str) -> None:
     with ModelClient(url, "plain") as client:
         assert client.infer_sample(A[0], A[1])["y"].tolist() == [1, 2, 3]
 
 
-def test_parameters_headers_and_ids_arrive(url: str) -> None:
+def test_parameters_headers_and_ids_are_sent(url: str) -> None:
     with ModelClient(url, "listening") as client:
         for number in ("0", "1"):
             seen_by_model = client.infer_batch(
                 A[:1], parameters={"p": 1, "q": "x", "r": True}, headers={"header_a": 3, "header_b": True}
             )["seen_by_model"]
-            found = json.loads(seen_by_model[0, 0])
-            assert found["id"] == number
-            assert {name: found[name] for name in ("p", "q", "r")} == {"p": 1, "q": "x", "r": True}
-            assert (found["header_a"], found["header_b"]) == ("3", "True")
+            received = json.loads(seen_by_model[0, 0])
+            assert received["id"] == number
+            assert {name: received[name] for name in ("p", "q", "r")} == {"p": 1, "q": "x", "r": True}
+            assert (received["header_a"], received["header_b"]) == ("3", "True")
 
 
 @pytest.mark.parametrize("name", ["sequence_id", "sequence_start", "headers", "binary_data_output", "triton_x"])
@@ -142,7 +142,7 @@ def test_rejections_contain_the_servers_text(url: str) -> None:
 
 
 @pytest.mark.usefixtures("held_back")
-def test_an_inference_that_times_out(urls: Urls) -> None:
+def test_inference_timeout_is_raised(urls: Urls) -> None:
     late = {
         urls.http: r"^Timeout occurred during inference request\. Timeout: 0\.2 s Message: timed out$",
         urls.grpc: r"^Timeout occurred during inference request\. Timeout: 0\.2 s\. Message: Deadline Exceeded$",
@@ -155,7 +155,7 @@ def test_an_inference_that_times_out(urls: Urls) -> None:
     RELEASE.set()
 
 
-def test_a_server_that_is_lost(urls: Urls) -> None:
+def test_lost_server_is_reported(urls: Urls) -> None:
     with ModelClient(urls.http, "plain") as client:
         config = client.model_config
     known: Any = {"model_config": config, "ensure_model_is_ready": False}
@@ -173,16 +173,16 @@ def test_a_server_that_is_lost(urls: Urls) -> None:
         client.infer_sample(A[0])
 
 
-def test_a_model_that_the_server_has_lost(url: str) -> None:
+def test_unloaded_model_is_unavailable(url: str) -> None:
     with ModelClient(url, "plain") as client:
         known: Any = {"model_config": client.model_config, "ensure_model_is_ready": False}
-    with ModelClient(url, "gone", **known) as client:
-        with pytest.raises(errors.PyTritonClientModelUnavailableError, match="gone") as caught:
+    with ModelClient(url, "unloaded", **known) as client:
+        with pytest.raises(errors.PyTritonClientModelUnavailableError, match="unloaded") as caught:
             client.infer_sample(A[0])
         assert isinstance(caught.value, errors.PyTritonClientInferenceServerError)
 
 
-def test_a_closed_client_is_unusable(url: str) -> None:
+def test_closed_client_is_unusable(url: str) -> None:
     with ModelClient(url, "add") as client:
         client.infer_batch(A, A)
     client.close()
@@ -203,7 +203,7 @@ def test_a_closed_client_is_unusable(url: str) -> None:
         _ = never_used.model_config
 
 
-def test_a_decoupled_model_needs_another_client(url: str) -> None:
+def test_decoupled_model_is_rejected(url: str) -> None:
     expected = r"^Model config is decoupled\. Use DecoupledModelClient instead\.$"
     with (
         ModelClient(url, "counting") as client,
@@ -219,14 +219,14 @@ def test_many_threads_share_a_client(url: str) -> None:
             np.testing.assert_array_equal(future.result(), A * 2 + n)
 
 
-def test_no_warnings(url: str) -> None:
+def test_calls_cause_no_warnings(url: str) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         with ModelClient(url, "add", init_timeout_s=0.9 if url.startswith("grpc") else 120) as client:
             client.infer_batch(A, A)
 
 
-def test_a_version_is_selected(url: str) -> None:
+def test_version_is_selected(url: str) -> None:
     with ModelClient(url, "add", "1") as client:
         assert client.infer_batch(A, A)["sum"].shape == (2, 3)
     started = time.monotonic()

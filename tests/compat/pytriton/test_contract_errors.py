@@ -36,7 +36,7 @@ def failing(error: BaseException) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "awaited", "batched"])
-def test_clients_get_an_exception_without_its_traceback(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_exceptions_are_sent_without_traceback(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     with bound(failing(KeyError("no such key"))[kind]) as client:
         with pytest.raises(HandlerError) as caught:
             client.infer("m", {"x": rows(1)})
@@ -49,7 +49,7 @@ def test_clients_get_an_exception_without_its_traceback(kind: str, caplog: pytes
 
 @pytest.mark.parametrize("kind", ["plain", "awaited", "batched"])
 @pytest.mark.parametrize(("error", "status"), [(InvalidInput("no"), 400), (Overloaded("later"), 429)])
-def test_a_callable_may_choose_its_status(kind: str, error: Exception, status: int) -> None:
+def test_penstock_errors_set_the_status(kind: str, error: Exception, status: int) -> None:
     with bound(failing(error)[kind]) as client:
         with pytest.raises(type(error), match=f"^{error}$"):
             client.infer("m", {"x": rows(1)})
@@ -57,51 +57,51 @@ def test_a_callable_may_choose_its_status(kind: str, error: Exception, status: i
         assert client.last_response.status == status
 
 
-def test_all_requests_of_a_batch_fail_together() -> None:
+def test_exception_fails_all_requests_of_a_batch() -> None:
     def infer(requests: list[Any]) -> Any:
         if len(requests) > 1:
-            raise ValueError("one of you")
+            raise ValueError("bad batch")
         return [{"y": request["x"]} for request in requests]
 
     shared = SharedCall(infer)
     with bound(shared, max_batch_size=8) as client:
         responses = shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2)}])
-        assert [str(answer) for answer in responses[1:]] == [f"{PREFIX}ValueError: one of you"] * 2
+        assert [str(one) for one in responses[1:]] == [f"{PREFIX}ValueError: bad batch"] * 2
         # The model keeps serving.
         assert client.infer("m", {"x": rows(3)})["y"].tolist() == [[3]]
 
 
 @pytest.mark.parametrize("kind", ["plain", "awaited", "batched"])
-def test_an_unrecoverable_error_is_reported_to_the_server(kind: str) -> None:
+def test_unrecoverable_error_is_reported_to_the_server(kind: str) -> None:
     reported: list[BaseException] = []
-    error = PyTritonUnrecoverableError("gone for good")
+    error = PyTritonUnrecoverableError("broken")
     with bound(failing(error)[kind], unrecoverable=reported.append) as client, pytest.raises(HandlerError) as caught:
         client.infer("m", {"x": rows(1)})
-    assert str(caught.value) == f"{PREFIX}PyTritonUnrecoverableError: gone for good"
+    assert str(caught.value) == f"{PREFIX}PyTritonUnrecoverableError: broken"
     assert reported == [error]
 
 
-def test_a_failing_stream_sends_earlier_responses_and_the_error() -> None:
+def test_failing_stream_sends_earlier_responses_and_the_error() -> None:
     reported: list[BaseException] = []
 
     def plain(requests: list[Any]) -> Iterator[Any]:
         yield [{"y": request["x"]} for request in requests]
-        raise PyTritonUnrecoverableError("half way")
+        raise PyTritonUnrecoverableError("midway")
 
     async def awaited(requests: list[Any]) -> AsyncIterator[Any]:
-        for piece in plain(requests):
-            yield piece
+        for chunk in plain(requests):
+            yield chunk
 
     for callable_ in (plain, awaited):
         with bound(callable_, decoupled=True, unrecoverable=reported.append) as client:
-            answered = client.post("/v2/models/m/generate_stream", '{"x": [1]}').body.decode()
-        first, second = (json.loads(line[6:]) for line in answered.splitlines() if line)
+            body = client.post("/v2/models/m/generate_stream", '{"x": [1]}').body.decode()
+        first, second = (json.loads(line[6:]) for line in body.splitlines() if line)
         assert first["y"] == 1.0
-        assert second["error"] == f"{PREFIX}PyTritonUnrecoverableError: half way"
+        assert second["error"] == f"{PREFIX}PyTritonUnrecoverableError: midway"
     assert len(reported) == 2
 
 
-def test_the_instance_that_failed_is_named() -> None:
+def test_error_names_the_failed_instance() -> None:
     gate = threading.Barrier(2, timeout=20)
 
     def infer(requests: list[Any]) -> Any:
@@ -114,7 +114,7 @@ def test_the_instance_that_failed_is_named() -> None:
     assert texts == [PREFIX.replace("m_0_0", f"m_0_{index}") + "ValueError: both" for index in (0, 1)]
 
 
-def test_the_exceptions_are_one_tree_with_messages() -> None:
+def test_exceptions_have_a_common_base_and_a_message() -> None:
     names = [name for name in exceptions.__all__ if name != "PyTritonError"]
     assert len(names) == 6
     for name in names:

@@ -90,14 +90,14 @@ KINDS: dict[str, Callable[..., Any]] = {
 
 @pytest.mark.parametrize("decoupled", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_of_callable_answers(kind: str, *, decoupled: bool) -> None:
+def test_all_kinds_of_callables_are_served(kind: str, *, decoupled: bool) -> None:
     with bound(KINDS[kind], decoupled=decoupled) as client:
         if not decoupled:
             assert client.infer("m", {"x": rows(1, 2)})["y"].tolist() == [[2], [4]]
         assert stream_outputs(client, 3) == [[6.0]]
 
 
-def test_a_coupled_generator_that_yields_twice_is_an_error() -> None:
+def test_coupled_generator_may_yield_only_once() -> None:
     def twice(requests: list[Any]) -> Iterator[Any]:
         yield plain(requests)
         yield plain(requests)
@@ -106,7 +106,7 @@ def test_a_coupled_generator_that_yields_twice_is_an_error() -> None:
         client.infer("m", {"x": rows(1)})
 
 
-def test_a_decoupled_generator_sends_a_response_for_each_yield() -> None:
+def test_decoupled_generator_sends_a_response_for_each_yield() -> None:
     def counting(requests: list[Any]) -> Iterator[Any]:
         for factor in range(int(requests[0]["x"][0, 0])):
             yield [{"y": request["x"] * factor} for request in requests]
@@ -117,12 +117,12 @@ def test_a_decoupled_generator_sends_a_response_for_each_yield() -> None:
 
 
 @pytest.mark.parametrize("decoupled", [False, True])
-def test_async_calls_of_an_instance_run_at_once(*, decoupled: bool) -> None:
-    entered, go = threading.Semaphore(0), threading.Event()
+def test_async_calls_of_an_instance_run_concurrently(*, decoupled: bool) -> None:
+    entered, release = threading.Semaphore(0), threading.Event()
 
     async def infer(requests: list[Any]) -> list[dict[str, Any]]:
         entered.release()
-        while not go.is_set():
+        while not release.is_set():
             await asyncio.sleep(0.002)
         return plain(requests)
 
@@ -130,29 +130,29 @@ def test_async_calls_of_an_instance_run_at_once(*, decoupled: bool) -> None:
         futures = at_once([lambda: stream_outputs(client, 1)] * 3)
         for _ in range(3):
             assert entered.acquire(timeout=20)
-        go.set()
+        release.set()
         assert [future.result() for future in futures] == [[[2.0]]] * 3
 
 
-def test_plain_generators_of_an_instance_take_turns() -> None:
-    begun, last = threading.Event(), threading.Event()
+def test_generators_of_an_instance_are_interleaved() -> None:
+    started, last = threading.Event(), threading.Event()
 
     def infer(requests: list[Any]) -> Iterator[Any]:
         if requests[0]["x"][0, 0] > 0:
             last.set()
         while not last.is_set():
-            begun.set()
+            started.set()
             yield plain(requests)
         yield plain(requests)
 
     with bound(infer, decoupled=True, max_batch_size=1) as client:
         (first,) = at_once([lambda: stream_outputs(client, 0)])
-        assert begun.wait(20)
+        assert started.wait(20)
         assert stream_outputs(client, 1) == [[2.0]]
         assert first.result(timeout=20)[-1] == [0.0]
 
 
-def test_a_stream_whose_reader_leaves_is_closed() -> None:
+def test_disconnect_closes_the_generator() -> None:
     closed = threading.Event()
 
     def infer(requests: list[Any]) -> Iterator[Any]:

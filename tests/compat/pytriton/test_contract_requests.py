@@ -19,15 +19,15 @@ from waiting import Gate, at_once
 Z = Tensor(name="z", dtype=np.int32, shape=(1,), optional=True)
 
 
-def test_each_client_gets_its_own_response() -> None:
+def test_requests_of_a_batch_get_their_responses() -> None:
     shared = SharedCall(lambda requests: [{"y": request["x"] * 10} for request in requests])
     with bound(shared, max_batch_size=16) as client:
         responses = shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2, 3)}, {"x": rows(4)}])
     assert shared.sizes == [1, 3]
-    assert [answer["y"].ravel().tolist() for answer in responses] == [[0], [10], [20, 30], [40]]
+    assert [one["y"].ravel().tolist() for one in responses] == [[0], [10], [20, 30], [40]]
 
 
-def test_the_arrays_of_joined_requests_are_views_of_one() -> None:
+def test_joined_requests_share_one_array() -> None:
     bases = []
 
     def infer(requests: list[Request]) -> list[dict[str, Any]]:
@@ -40,7 +40,7 @@ def test_the_arrays_of_joined_requests_are_views_of_one() -> None:
     assert len(bases[1]) == 1
 
 
-def test_batch_gets_the_rows_of_all_requests() -> None:
+def test_batch_decorator_joins_rows_of_all_requests() -> None:
     gate, seen = Gate(), []
 
     @batch
@@ -53,7 +53,7 @@ def test_batch_gets_the_rows_of_all_requests() -> None:
     with bound(infer, max_batch_size=16) as client:
         responses = infer_together(client, gate, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2, 3)}])
     assert seen == [1, 3]
-    assert [answer["y"].ravel().tolist() for answer in responses] == [[0], [10], [20, 30]]
+    assert [one["y"].ravel().tolist() for one in responses] == [[0], [10], [20, 30]]
 
 
 def test_responses_of_different_shapes_share_a_call() -> None:
@@ -61,11 +61,11 @@ def test_responses_of_different_shapes_share_a_call() -> None:
     with bound(shared, max_batch_size=16) as client:
         responses = shared.infer(client, [{"x": rows(value)} for value in (1, 3, 0, 2)])
     assert shared.sizes == [1, 3]
-    assert [answer["y"].shape for answer in responses] == [(1, 1), (1, 3), (1, 0), (1, 2)]
+    assert [one["y"].shape for one in responses] == [(1, 1), (1, 3), (1, 0), (1, 2)]
 
 
 @pytest.mark.parametrize("grouped", [False, True])
-def test_requests_with_different_optional_inputs_get_their_own_responses(*, grouped: bool) -> None:
+def test_requests_with_different_optional_inputs_are_not_mixed(*, grouped: bool) -> None:
     def infer(x: Any, z: Any = None) -> dict[str, Any]:
         return {"y": x if z is None else x * z}
 
@@ -73,14 +73,14 @@ def test_requests_with_different_optional_inputs_get_their_own_responses(*, grou
     with bound(shared, inputs=(X, Z), max_batch_size=16) as client:
         factor = np.array([[7]], np.int32)
         responses = shared.infer(client, [{"x": rows(0)}, {"x": rows(1)}, {"x": rows(2), "z": factor}, {"x": rows(3)}])
-    assert [answer["y"].ravel().tolist() for answer in responses] == [[0], [1], [14], [3]]
+    assert [one["y"].ravel().tolist() for one in responses] == [[0], [1], [14], [3]]
 
 
 def one_by_one(requests: list[Request]) -> list[dict[str, Any]]:
     return [{"y": np.prod([*one.values()], axis=0, dtype=np.float32)} for one in requests]
 
 
-def test_parameters_come_with_their_types() -> None:
+def test_parameters_keep_their_types() -> None:
     seen = []
 
     def infer(requests: list[Request]) -> list[dict[str, Any]]:
@@ -96,7 +96,7 @@ def test_parameters_come_with_their_types() -> None:
     assert [type(value) for value in seen[0].values()] == [int, bool, str]
 
 
-def test_forwarded_headers_are_parameters_too() -> None:
+def test_forwarded_headers_become_parameters() -> None:
     seen = []
 
     def infer(requests: list[Request]) -> list[dict[str, Any]]:
@@ -111,7 +111,7 @@ def test_forwarded_headers_are_parameters_too() -> None:
     assert "other" not in seen[0]
 
 
-def test_a_model_without_batching_gets_one_request_without_a_batch_axis() -> None:
+def test_model_without_batching_gets_single_requests() -> None:
     seen = []
 
     def infer(requests: list[Request]) -> list[dict[str, Any]]:
@@ -123,7 +123,7 @@ def test_a_model_without_batching_gets_one_request_without_a_batch_axis() -> Non
     assert seen == [[(3,)]]
 
 
-def test_unnamed_tensors_are_numbered() -> None:
+def test_unnamed_tensors_get_numbered_names() -> None:
     inputs = (Tensor((1,), np.float32), Tensor((1,), np.float32, "b"), Tensor((1,), np.float32))
     outputs = (Tensor((1,), np.float32), Tensor((1,), np.float32, "sum"))
     binding = Binding.of("m", lambda _: [], inputs, outputs)
@@ -136,11 +136,11 @@ def test_unnamed_tensors_are_numbered() -> None:
         return [inputs["INPUT_1"], inputs["INPUT_1"] + inputs["b"] + inputs["INPUT_3"]]
 
     with bound(total, inputs=inputs, outputs=outputs) as client:
-        answer = client.infer("m", {"INPUT_1": rows(1), "b": rows(2), "INPUT_3": rows(3)})
-        assert (answer["OUTPUT_1"].tolist(), answer["sum"].tolist()) == ([[1]], [[6]])
+        outputs = client.infer("m", {"INPUT_1": rows(1), "b": rows(2), "INPUT_3": rows(3)})
+        assert (outputs["OUTPUT_1"].tolist(), outputs["sum"].tolist()) == ([[1]], [[6]])
 
 
-def test_requests_and_responses_are_like_dicts_of_arrays() -> None:
+def test_requests_and_responses_are_mappings() -> None:
     for kind in (Request, Response):
         named = kind({"a": rows(1)})
         named["b"] = rows(2)
@@ -153,12 +153,12 @@ def test_requests_and_responses_are_like_dicts_of_arrays() -> None:
     assert (Request({}).parameters, Request({}).span, Request({}).requested_output_names) == (None, None, None)
 
 
-def test_a_request_without_tracing_has_no_span() -> None:
+def test_traced_span_works_without_tracing() -> None:
     with Request({}).traced_span("step"):
         pass
 
 
-def test_each_callable_of_a_list_is_an_instance_of_its_own() -> None:
+def test_callables_of_a_list_are_separate_instances() -> None:
     gate = Gate()
 
     def instance(factor: float) -> Any:
@@ -176,7 +176,7 @@ def test_each_callable_of_a_list_is_an_instance_of_its_own() -> None:
         assert sorted(future.result()["y"][0, 0] for future in futures) == [2, 3]
 
 
-def test_one_function_may_be_two_models() -> None:
+def test_one_function_serves_two_models() -> None:
     @batch
     def echo(x: Any) -> list[Any]:
         return [x] * 1

@@ -16,15 +16,15 @@ ONE = np.ones((2, 1), np.float32)
 FAILED = "Failed to process the request(s) for model 'm_0_0', message: TritonModelException: Model execute error: "
 
 
-def answer(returned: Any, **options: Any) -> Any:
-    """Returns the response of a callable that returns this for a request of two rows."""
+def infer_result(returned: Any, **options: Any) -> Any:
+    """Returns the response to two rows from a callable that returns this value."""
     with bound(lambda requests: returned, **options) as client:
         return client.infer("m", {"x": rows(1, 2)})
 
 
-def refusal(returned: Any, **options: Any) -> str:
+def rejection(returned: Any, **options: Any) -> str:
     with pytest.raises(HandlerError) as caught:
-        answer(returned, **options)
+        infer_result(returned, **options)
     text = str(caught.value)
     assert text.startswith(FAILED)
     return text.removeprefix(FAILED)
@@ -73,68 +73,68 @@ def refusal(returned: Any, **options: Any) -> str:
     ],
 )
 def test_invalid_results_are_rejected(returned: Any, message: str, *, strict: bool) -> None:
-    assert refusal(returned, strict=strict) == message
+    assert rejection(returned, strict=strict) == message
 
 
 @pytest.mark.parametrize("array", [np.array([["a"], ["ü"]]), np.array([[b"a"], ["ü".encode()]], object)])
-def test_texts_arrive_as_bytes(array: Any) -> None:
+def test_text_outputs_are_sent_as_bytes(array: Any) -> None:
     for strict in (False, True):
-        got = answer([{"y": array}], outputs=(Tensor((1,), bytes, "y"),), strict=strict)
-        assert got["y"].tolist() == [[b"a"], ["ü".encode()]]
+        result = infer_result([{"y": array}], outputs=(Tensor((1,), bytes, "y"),), strict=strict)
+        assert result["y"].tolist() == [[b"a"], ["ü".encode()]]
 
 
-def test_another_type_is_cast_unless_strict() -> None:
-    assert answer([{"y": ONE.astype(np.float64)}])["y"].dtype == np.float32
-    assert refusal([{"y": ONE.astype(np.float64)}], strict=True) == (
+def test_other_dtypes_are_cast_unless_strict() -> None:
+    assert infer_result([{"y": ONE.astype(np.float64)}])["y"].dtype == np.float32
+    assert rejection([{"y": ONE.astype(np.float64)}], strict=True) == (
         "ValueError: Returned output `y` for model `m` has invalid type. "
         "Returned: float64 (f). Expected: <class 'numpy.float32'>."
     )
 
 
 @pytest.mark.parametrize("shape", [(2, 2, 2), (2,), (7, 3), ()])
-def test_another_shape_is_sent_unchanged_unless_strict(shape: tuple[int, ...]) -> None:
+def test_other_shapes_are_sent_unchanged_unless_strict(shape: tuple[int, ...]) -> None:
     array = np.ones(shape, np.float32)
-    assert answer([{"y": array}])["y"].shape == shape
+    assert infer_result([{"y": array}])["y"].shape == shape
     if len(shape) == 2:
         # The batch axis is not checked.
-        assert answer([{"y": array}], strict=True)["y"].shape == shape
+        assert infer_result([{"y": array}], strict=True)["y"].shape == shape
     else:
-        assert refusal([{"y": array}], strict=True) == (
+        assert rejection([{"y": array}], strict=True) == (
             f"ValueError: Returned output `y` for model `m` has invalid shapes. Returned: {shape[1:]}. Expected: (-1,)."
         )
 
 
-def test_strict_compares_axes_of_known_size() -> None:
+def test_strict_checks_axes_of_known_size() -> None:
     outputs = (Tensor((3,), np.float32, "y"),)
-    assert answer([{"y": np.ones((2, 2), np.float32)}], outputs=outputs)["y"].shape == (2, 2)
-    assert refusal([{"y": np.ones((2, 2), np.float32)}], outputs=outputs, strict=True) == (
+    assert infer_result([{"y": np.ones((2, 2), np.float32)}], outputs=outputs)["y"].shape == (2, 2)
+    assert rejection([{"y": np.ones((2, 2), np.float32)}], outputs=outputs, strict=True) == (
         "ValueError: Returned output `y` for model `m` has invalid shapes at one or more positions. "
         "Returned: (2,). Expected: (3,)."
     )
 
 
 def test_undeclared_outputs_are_dropped_unless_strict() -> None:
-    assert list(answer([{"y": ONE, "z": ONE}])) == ["y"]
-    assert refusal([{"y": ONE, "z": ONE}], strict=True) == (
+    assert list(infer_result([{"y": ONE, "z": ONE}])) == ["y"]
+    assert rejection([{"y": ONE, "z": ONE}], strict=True) == (
         "ValueError: Returned output `z` is not defined in model config for model `m`."
     )
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_missing_outputs_are_not_in_the_response(strict: bool) -> None:
-    assert answer([{}], strict=strict) == {}
+def test_missing_outputs_are_omitted_from_the_response(strict: bool) -> None:
+    assert infer_result([{}], strict=strict) == {}
     outputs = (Y, Tensor((1,), np.float32, "z"))
-    assert list(answer([{"z": ONE}], outputs=outputs, strict=strict)) == ["z"]
+    assert list(infer_result([{"z": ONE}], outputs=outputs, strict=strict)) == ["z"]
 
 
-def test_batch_may_leave_out_an_output_too() -> None:
+def test_batch_decorator_may_omit_an_output() -> None:
     @batch
     def infer(x: Any) -> dict[str, Any]:
         return {"z": x * 2}
 
     with bound(infer, outputs=(Y, Tensor((1,), np.float32, "z"))) as client:
-        answered = client.infer("m", {"x": rows(1, 2)})
-    assert {name: array.tolist() for name, array in answered.items()} == {"z": [[2.0], [4.0]]}
+        outputs = client.infer("m", {"x": rows(1, 2)})
+    assert {name: array.tolist() for name, array in outputs.items()} == {"z": [[2.0], [4.0]]}
 
 
 def test_unrequested_outputs_may_be_omitted() -> None:
@@ -150,7 +150,7 @@ def test_unrequested_outputs_may_be_omitted() -> None:
     assert requested == [["z"], ["y", "z"]]
 
 
-def test_batch_checks_the_rows_of_outputs() -> None:
+def test_batch_decorator_checks_rows_of_outputs() -> None:
     @batch
     def infer(x: Any) -> dict[str, Any]:
         return {"y": x[:1], "z": x}
@@ -170,7 +170,7 @@ def test_batch_checks_the_rows_of_outputs() -> None:
     ],
 )
 @pytest.mark.parametrize("decorator", [batch, sample])
-def test_decorators_map_outputs_by_their_order(decorator: Any, returned: Any, message: str) -> None:
+def test_decorators_reject_invalid_output_lists(decorator: Any, returned: Any, message: str) -> None:
     batching = decorator is batch
     with bound(decorator(lambda x: returned), batching=batching) as client, pytest.raises(HandlerError) as caught:
         client.infer("m", {"x": rows(1, 2) if batching else rows(1, 2).ravel()})
@@ -178,18 +178,18 @@ def test_decorators_map_outputs_by_their_order(decorator: Any, returned: Any, me
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_batch_is_as_strict_as_a_plain_callable(*, strict: bool) -> None:
+def test_batch_decorator_honours_strict(*, strict: bool) -> None:
     returned = {"y": np.ones((2, 2, 2)), "z": ONE}
     with bound(batch(lambda x: returned), strict=strict) as client:
         if strict:
             with pytest.raises(HandlerError, match="has invalid type"):
                 client.infer("m", {"x": rows(1, 2)})
         else:
-            got = client.infer("m", {"x": rows(1, 2)})
-            assert (list(got), got["y"].shape, got["y"].dtype) == (["y"], (2, 2, 2), np.float32)
+            result = client.infer("m", {"x": rows(1, 2)})
+            assert (list(result), result["y"].shape, result["y"].dtype) == (["y"], (2, 2, 2), np.float32)
 
 
-def test_sample_serves_a_model_without_batching() -> None:
+def test_sample_decorator_serves_a_model_without_batching() -> None:
     @sample
     def infer(x: Any) -> list[Any]:
         return [x.sum(keepdims=True)]

@@ -19,25 +19,25 @@ def rows(head: str) -> list[list[str]]:
     return [[cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]] for row in table]
 
 
-def test_every_field_of_the_config_has_a_row() -> None:
-    shown = {name.strip("`"): here for name, here in rows("field | here")}
-    assert list(shown) == [one.name for one in fields(TritonConfig)]
-    assert all(shown.values())
+def test_all_fields_of_the_config_are_documented() -> None:
+    documented = {name.strip("`"): effect for name, effect in rows("field | here")}
+    assert list(documented) == [one.name for one in fields(TritonConfig)]
+    assert all(documented.values())
     without_effect = {
-        name: here.removeprefix("nothing: ") for name, here in shown.items() if here.startswith("nothing: ")
+        name: effect.removeprefix("nothing: ") for name, effect in documented.items() if effect.startswith("nothing: ")
     }
     assert without_effect == WITHOUT_MEANING
 
 
-def test_the_modules_of_the_import_map_are_there() -> None:
-    shown = " ".join(name for name, _ in rows("`pytriton...` | `penstock.compat.pytriton...`"))
-    modules = set(re.findall(r"`(pytriton[\w.]*)`", shown))
+def test_modules_of_the_import_map_exist() -> None:
+    documented = " ".join(name for name, _ in rows("`pytriton...` | `penstock.compat.pytriton...`"))
+    modules = set(re.findall(r"`(pytriton[\w.]*)`", documented))
     assert len(modules) >= 11
     for module in modules:
         importlib.import_module(f"penstock.compat.{module}")
 
 
-def test_every_difference_describes_both_products() -> None:
+def test_differences_describe_both_products() -> None:
     table = rows("what | PyTriton 0.7.0 | here")
     assert len(table) >= 20
     assert all(len(row) == 3 and all(row) for row in table)

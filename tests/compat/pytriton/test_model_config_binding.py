@@ -34,7 +34,7 @@ def model(**config: Any) -> Any:
         (("m", echo, [X], [Tensor((1,), np.int8, optional=True)]), "Output tensors cannot be optional."),
     ],
 )
-def test_invalid_bindings_are_rejected_at_once(arguments: tuple[Any, ...], message: str) -> None:
+def test_invalid_bindings_are_rejected(arguments: tuple[Any, ...], message: str) -> None:
     with pytest.raises(PyTritonValidationError) as caught:
         Binding.of(*arguments)
     assert caught.value.message == message
@@ -67,16 +67,16 @@ def test_unsupported_types_are_rejected_at_load(dtype: Any) -> None:
         bind(binding, unexpected)
 
 
-def test_the_defaults_join_requests_without_a_delay() -> None:
-    made = model()
-    assert made.batching == Batching(4)
-    assert (made.instances, made.queueing, made.cache) == (1, None, None)
-    assert made.max_queue > 10**9
+def test_defaults_join_requests_without_a_delay() -> None:
+    spec = model()
+    assert spec.batching == Batching(4)
+    assert (spec.instances, spec.queueing, spec.cache) == (1, None, None)
+    assert spec.max_queue > 10**9
 
 
-def test_a_dynamic_batcher_sets_the_batching() -> None:
-    made = model(batcher=DynamicBatcher(1500, [2, 4]), max_batch_size=8)
-    assert made.batching == Batching(8, max_delay=0.0015, preferred_sizes=[2, 4])
+def test_dynamic_batcher_configures_batching() -> None:
+    spec = model(batcher=DynamicBatcher(1500, [2, 4]), max_batch_size=8)
+    assert spec.batching == Batching(8, max_delay=0.0015, preferred_sizes=[2, 4])
 
 
 @pytest.mark.parametrize("batcher", [None, "anything"])
@@ -85,7 +85,7 @@ def test_other_batchers_disable_dynamic_batching(batcher: Any) -> None:
     assert model(batcher=batcher, batching=False).batching is None
 
 
-def test_policies_set_the_queueing() -> None:
+def test_queue_policies_configure_queueing() -> None:
     assert to_queueing(ModelConfig(batcher=DynamicBatcher(priority_levels=3))) == Queueing(3)
     policy = QueuePolicy(TimeoutAction.DELAY, 1_000_000, max_queue_size=5)
     assert to_queueing(ModelConfig(batcher=DynamicBatcher(default_queue_policy=policy))) == Queueing(
@@ -102,7 +102,7 @@ def test_policies_set_the_queueing() -> None:
     assert model(batcher=batcher).queueing == to_queueing(ModelConfig(batcher=batcher))
 
 
-def test_a_response_cache_computes_equal_requests_once() -> None:
+def test_response_cache_computes_equal_requests_once() -> None:
     calls = []
 
     def counting(requests: list[Any]) -> list[dict[str, Any]]:
@@ -124,33 +124,33 @@ FLOATS = [np.float16, np.float32, np.float64]
 
 
 @pytest.mark.parametrize("dtype", [*DTYPES, *FLOATS, np.dtype("float32"), "float32"])
-def test_every_numeric_type_goes_both_ways(dtype: Any) -> None:
+def test_numeric_datatypes_are_returned_unchanged(dtype: Any) -> None:
     values = np.array([[0, 1]], np.dtype(dtype))
     with bound(echo, inputs=(Tensor((2,), dtype, "x"),), outputs=(Tensor((2,), dtype, "y"),)) as client:
-        answer = client.infer("m", {"x": values})["y"]
-    assert (answer.dtype, answer.tolist()) == (values.dtype, values.tolist())
+        outputs = client.infer("m", {"x": values})["y"]
+    assert (outputs.dtype, outputs.tolist()) == (values.dtype, values.tolist())
 
 
 @pytest.mark.parametrize("dtype", [bytes, np.bytes_, object, np.object_, str])
-def test_texts_arrive_as_objects(dtype: Any) -> None:
-    seen = []
+def test_texts_are_object_arrays_of_bytes(dtype: Any) -> None:
+    received = []
 
     def infer(requests: list[Any]) -> list[dict[str, Any]]:
-        seen.extend(requests[0]["x"].ravel().tolist())
+        received.extend(requests[0]["x"].ravel().tolist())
         return echo(requests)
 
     values = np.array([[b"a\0b\0", "ü".encode()]], object)
     with bound(infer, inputs=(Tensor((2,), dtype, "x"),), outputs=(Tensor((2,), dtype, "y"),)) as client:
         assert client.infer("m", {"x": values})["y"].tolist() == values.tolist()
-    assert seen == [b"a\0b\0", "ü".encode()]
+    assert received == [b"a\0b\0", "ü".encode()]
 
 
-def test_a_scalar_for_each_row_may_be_declared() -> None:
+def test_scalar_rows_may_be_declared() -> None:
     with bound(echo, inputs=(Tensor((), np.int32, "x"),), outputs=(Tensor((), np.int32, "y"),)) as client:
         assert client.infer("m", {"x": np.array([1, 2], np.int32)})["y"].tolist() == [1, 2]
 
 
-def test_a_model_without_inputs_may_be_bound() -> None:
+def test_model_without_inputs_may_be_bound() -> None:
     def infer(requests: list[Any]) -> list[dict[str, Any]]:
         return [{"y": np.ones((1, 2), np.float32)} for _ in requests]
 

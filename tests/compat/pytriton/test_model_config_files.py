@@ -1,4 +1,4 @@
-"""`ModelConfigGenerator` and `ModelConfigParser`: PyTriton's form, field by field."""
+"""`ModelConfigGenerator` and `ModelConfigParser`: fields in PyTriton's form."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ response_cache {
 """
 
 
-def test_the_dict_has_the_names_that_pytriton_gives() -> None:
+def test_generated_dict_has_pytritons_names() -> None:
     config = ModelConfigGenerator(FULL).get_config()
     assert config["dynamic_batching"] == {
         "maxQueueDelayMicroseconds": 100,
@@ -134,7 +134,7 @@ def test_the_dict_has_the_names_that_pytriton_gives() -> None:
     }
 
 
-def test_a_file_is_what_protobuf_writes(tmp_path: Path) -> None:
+def test_generated_file_equals_protobufs_text_format(tmp_path: Path) -> None:
     path = tmp_path / "new" / "config.pbtxt"
     ModelConfigGenerator(FULL).to_file(path)
     assert path.read_text() == TEXT
@@ -145,14 +145,14 @@ def test_a_file_is_what_protobuf_writes(tmp_path: Path) -> None:
     assert ModelConfigParser.from_file(config_path=path).model_name == "ü"
 
 
-def test_a_written_file_is_parsed(tmp_path: Path) -> None:
+def test_generated_file_is_parsed_back(tmp_path: Path) -> None:
     path = tmp_path / "config.pbtxt"
     ModelConfigGenerator(FULL).to_file(path)
     assert ModelConfigParser.from_file(config_path=path) == FULL
     assert ModelConfigParser.from_dict(ModelConfigGenerator(FULL).get_config()) == FULL
 
 
-def test_a_handwritten_file_is_parsed(tmp_path: Path) -> None:
+def test_handwritten_file_is_parsed(tmp_path: Path) -> None:
     path = tmp_path / "config.pbtxt"
     path.write_text("""
         # a comment
@@ -169,7 +169,7 @@ def test_a_handwritten_file_is_parsed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ['name: "a', "input {", "input { name: ]", "@", "name"])
-def test_a_syntax_error_names_the_line(text: str, tmp_path: Path) -> None:
+def test_syntax_error_names_the_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config.pbtxt"
     path.write_text(text)
     with pytest.raises(PyTritonModelConfigError, match=r"The config .* line \d"):
@@ -177,7 +177,7 @@ def test_a_syntax_error_names_the_line(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("tensor", "message"),
     [
         ({}, "Name for input at index 0 not provided."),
         ({"name": "i"}, "Data type for input with name `i` not defined."),
@@ -186,13 +186,13 @@ def test_a_syntax_error_names_the_line(text: str, tmp_path: Path) -> None:
         ({"name": "i", "data_type": "TYPE_FP32"}, "Dimension for input with name `i` not defined."),
     ],
 )
-def test_an_incomplete_tensor_is_rejected(given: dict[str, Any], message: str) -> None:
+def test_incomplete_tensors_are_rejected(tensor: dict[str, Any], message: str) -> None:
     with pytest.raises(PyTritonModelConfigError) as caught:
-        ModelConfigParser.from_dict({"name": "m", "input": [given]})
+        ModelConfigParser.from_dict({"name": "m", "input": [tensor]})
     assert str(caught.value).startswith(message)
 
 
-def test_parameters_may_be_names_alone() -> None:
+def test_parameters_may_be_a_list_of_names() -> None:
     assert ModelConfigParser.from_dict({"name": "m", "parameters": ["a"]}).backend_parameters == {"a": ""}
     with pytest.raises(TypeError, match="Invalid type for backend_parameters_config"):
         ModelConfigParser.from_dict({"name": "m", "parameters": 3})

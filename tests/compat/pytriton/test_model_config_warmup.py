@@ -21,16 +21,16 @@ from penstock.compat.pytriton.model_config.common import (
 )
 
 
-def test_data_is_zeros_or_random_or_of_a_file(tmp_path: Path) -> None:
+def test_data_is_zero_or_read_from_a_file(tmp_path: Path) -> None:
     assert generate_warmup_data(WarmupInput(np.int32, (2,), zero_data=True), 3).tolist() == [[0, 0]] * 3
     path = str(tmp_path / "x.npy")
     np.save(path, np.array([[1, 2], [3, 4]]))
-    wanted = WarmupInput(np.float32, (2,), zero_data=True, input_data_file=path)
-    assert generate_warmup_data(wanted, 3).tolist() == [[1, 2], [3, 4], [1, 2]]
-    assert generate_warmup_data(wanted, 1).tolist() == [[1, 2]]
-    assert generate_warmup_data(wanted, 1).dtype == np.float32
+    from_file = WarmupInput(np.float32, (2,), zero_data=True, input_data_file=path)
+    assert generate_warmup_data(from_file, 3).tolist() == [[1, 2], [3, 4], [1, 2]]
+    assert generate_warmup_data(from_file, 1).tolist() == [[1, 2]]
+    assert generate_warmup_data(from_file, 1).dtype == np.float32
     np.save(path, np.array([5, 6]))
-    assert generate_warmup_data(wanted, 2).tolist() == [[5, 6], [5, 6]]
+    assert generate_warmup_data(from_file, 2).tolist() == [[5, 6], [5, 6]]
     with pytest.raises(PyTritonBadParameterError, match="doesn't match expected shape"):
         generate_warmup_data(WarmupInput(np.float32, (3, 1), input_data_file=path), 2)
     with pytest.raises(PyTritonBadParameterError, match="One of 'zero_data', 'random_data', or 'input_data_file'"):
@@ -38,28 +38,28 @@ def test_data_is_zeros_or_random_or_of_a_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dtype", [np.bool_, np.int8, np.uint16, np.int64, np.float16, np.float64, object, np.bytes_])
-def test_random_data_is_of_its_type(dtype: Any) -> None:
-    made = generate_warmup_data(WarmupInput(dtype, (50,), random_data=True), 4)
-    assert made.shape == (4, 50)
-    assert made.dtype.kind == np.dtype(dtype).kind
+def test_random_data_has_the_declared_dtype(dtype: Any) -> None:
+    generated = generate_warmup_data(WarmupInput(dtype, (50,), random_data=True), 4)
+    assert generated.shape == (4, 50)
+    assert generated.dtype.kind == np.dtype(dtype).kind
     if dtype in (object, np.bytes_):
-        assert all(8 <= len(text) <= 32 and text.isalnum() for text in made.ravel().tolist())
+        assert all(8 <= len(text) <= 32 and text.isalnum() for text in generated.ravel().tolist())
     elif dtype in (np.int64, np.float16, np.float64):
-        assert 0 <= made.min() <= made.max() < 100
-    assert len(set(made.ravel().tolist())) > 1
+        assert 0 <= generated.min() <= generated.max() < 100
+    assert len(set(generated.ravel().tolist())) > 1
 
 
 def test_requests_are_generated_count_times() -> None:
     zero = WarmupInput(np.float32, (1,), zero_data=True)
-    made = generate_warmup_requests([ModelWarmup("a", 2, {"x": zero, "z": zero}, 2)], [], [])
-    assert [{name: array.shape for name, array in one.items()} for one in made] == [{"x": (2, 1), "z": (2, 1)}] * 2
+    generated = generate_warmup_requests([ModelWarmup("a", 2, {"x": zero, "z": zero}, 2)], [], [])
+    assert [{name: array.shape for name, array in one.items()} for one in generated] == [{"x": (2, 1), "z": (2, 1)}] * 2
     assert generate_warmup_requests([], [], []) == []
 
 
 WARMUP = [ModelWarmup("two", 2, {"x": WarmupInput(np.float32, (1,), zero_data=True)}, 3)]
 
 
-def test_every_callable_is_warmed_up_before_the_first_request() -> None:
+def test_all_instances_are_warmed_up_before_the_first_request() -> None:
     seen: list[tuple[int, list[int]]] = []
 
     def instance(number: int) -> Any:
@@ -75,7 +75,7 @@ def test_every_callable_is_warmed_up_before_the_first_request() -> None:
     assert len(seen) == 7
 
 
-def test_decorators_have_their_context_in_a_warmup() -> None:
+def test_decorators_have_their_context_during_warmup() -> None:
     seen = []
 
     @batch
@@ -88,7 +88,7 @@ def test_decorators_have_their_context_in_a_warmup() -> None:
         assert seen == [0.0, 0.0, 0.0]
 
 
-def test_async_callables_are_awaited_and_generators_run_to_their_end() -> None:
+def test_warmup_awaits_async_callables_and_exhausts_generators() -> None:
     seen = []
 
     async def awaited(requests: list[Any]) -> list[dict[str, Any]]:
@@ -115,7 +115,7 @@ def test_async_callables_are_awaited_and_generators_run_to_their_end() -> None:
             assert seen == [name] * 4
 
 
-def test_a_model_without_batching_is_warmed_up_without_a_batch_axis() -> None:
+def test_warmup_without_batching_has_no_batch_axis() -> None:
     seen = []
 
     def infer(requests: list[Any]) -> list[dict[str, Any]]:
@@ -127,7 +127,7 @@ def test_a_model_without_batching_is_warmed_up_without_a_batch_axis() -> None:
 
 
 @pytest.mark.parametrize("kind", ["def", "async def", "generator"])
-def test_a_warmup_that_fails_is_logged_and_the_model_serves(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_failed_warmup_is_logged_and_the_model_serves(kind: str, caplog: pytest.LogCaptureFixture) -> None:
     warm = threading.Event()
 
     def infer(requests: list[Any]) -> list[dict[str, Any]]:

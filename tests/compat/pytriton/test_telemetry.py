@@ -31,14 +31,14 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     return exporter
 
 
-def below(spans: InMemorySpanExporter) -> dict[str, str]:
+def parents(spans: InMemorySpanExporter) -> dict[str, str]:
     """Returns the parent's name of each span by name, or the id of a remote parent."""
     recorded = spans.get_finished_spans()
     names = {span.context.span_id: span.name for span in recorded if span.context}
     return {span.name: names.get(span.parent.span_id, f"{span.parent.span_id:x}") for span in recorded if span.parent}
 
 
-def test_a_request_has_a_span_below_its_callers(spans: InMemorySpanExporter) -> None:
+def test_span_of_a_request_has_the_clients_span_as_parent(spans: InMemorySpanExporter) -> None:
     def infer(requests: list[Any]) -> list[dict[str, Any]]:
         with requests[0].traced_span("step"):
             assert trace.get_current_span().is_recording()
@@ -46,18 +46,18 @@ def test_a_request_has_a_span_below_its_callers(spans: InMemorySpanExporter) -> 
 
     with bound(infer) as client:
         client.infer("m", {"x": rows(1)}, headers={"traceparent": f"00-{TRACE}-{SPAN}-01"})
-    assert below(spans) == {"step": "proxy_inference_callable", "proxy_inference_callable": SPAN}
+    assert parents(spans) == {"step": "proxy_inference_callable", "proxy_inference_callable": SPAN}
     assert {f"{span.context.trace_id:x}" for span in spans.get_finished_spans() if span.context} == {TRACE[1:]}
     assert {span.status.status_code for span in spans.get_finished_spans()} >= {trace.StatusCode.OK}
 
 
-def test_batch_has_a_span_of_its_own(spans: InMemorySpanExporter) -> None:
+def test_batch_decorator_has_a_span(spans: InMemorySpanExporter) -> None:
     with bound(batch(lambda x: [x])) as client:
         client.infer("m", {"x": rows(1)})
-    assert below(spans) == {"pytriton-batch-decorator-span": "proxy_inference_callable"}
+    assert parents(spans) == {"pytriton-batch-decorator-span": "proxy_inference_callable"}
 
 
-def test_a_failure_is_the_spans_status(spans: InMemorySpanExporter) -> None:
+def test_exception_sets_the_spans_status(spans: InMemorySpanExporter) -> None:
     async def infer(requests: list[Any]) -> Any:
         raise ValueError("no")
 
@@ -67,7 +67,7 @@ def test_a_failure_is_the_spans_status(spans: InMemorySpanExporter) -> None:
     assert (span.status.status_code, span.status.description) == (trace.StatusCode.ERROR, "no")
 
 
-def test_a_streams_span_lasts_until_its_end(spans: InMemorySpanExporter) -> None:
+def test_span_of_a_stream_ends_with_the_stream(spans: InMemorySpanExporter) -> None:
     async def infer(requests: list[Any]) -> AsyncIterator[Any]:
         for _ in range(2):
             assert not spans.get_finished_spans()
@@ -78,17 +78,17 @@ def test_a_streams_span_lasts_until_its_end(spans: InMemorySpanExporter) -> None
     assert [span.name for span in spans.get_finished_spans()] == ["proxy_inference_callable"]
 
 
-def test_a_span_is_propagated_by_headers(spans: InMemorySpanExporter) -> None:
+def test_spans_are_propagated_by_headers(spans: InMemorySpanExporter) -> None:
     tracer = telemetry.get_telemetry_tracer()
     first = tracer.start_span("first")
     telemetry.end_span(telemetry.start_span_from_remote(telemetry.get_span_dict(first), "remote"))
     telemetry.end_span(telemetry.start_span_from_span(first, "child"), "went wrong")
     telemetry.end_span(first)
     telemetry.end_span(None)
-    assert below(spans) == {"remote": "first", "child": "first"}
+    assert parents(spans) == {"remote": "first", "child": "first"}
 
 
-def test_a_tracer_is_set_once(spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tracer_can_be_set_only_once(spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="Telemetry tracer is already set"):
         telemetry.set_telemetry_tracer(object())
     monkeypatch.setattr(telemetry, "_state", {})
@@ -96,7 +96,7 @@ def test_a_tracer_is_set_once(spans: InMemorySpanExporter, monkeypatch: pytest.M
     assert telemetry.start_span_from_remote({}, "none") is None
 
 
-def test_the_trace_config_names_the_collector() -> None:
+def test_trace_config_sets_collector_and_resource() -> None:
     trace_config = [
         "mode=opentelemetry",
         "opentelemetry,url=http://h:1/v1",
@@ -111,7 +111,7 @@ def test_the_trace_config_names_the_collector() -> None:
         telemetry.parse_trace_config(["mode=opentelemetry"])
 
 
-def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_opentelemetry_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [name for name in sys.modules if name.split(".")[0] == "opentelemetry"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)

@@ -13,7 +13,7 @@ from penstock.compat.pytriton.check import _command
 
 
 @pytest.fixture(autouse=True)
-def scripts_find_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def import_path_of_scripts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", environment()["PYTHONPATH"])
 
 
@@ -32,10 +32,10 @@ def test_check_runs_all_checks(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert names <= set(zipfile.ZipFile(tmp_path / "w.zip").namelist())
 
 
-def test_the_environment_report_has_no_variables(
+def test_environment_report_omits_variables(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SECRET_OF_MINE", "hush-hush")
+    monkeypatch.setenv("MY_SECRET", "hush-hush")
     assert _command.main(["env"]) == 0
     output = capsys.readouterr().err
     assert "penstock" in output
@@ -43,7 +43,7 @@ def test_the_environment_report_has_no_variables(
     assert "hush-hush" not in output
 
 
-def test_a_failed_check_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_check_is_reported(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise OSError("no ports left")
 
@@ -54,13 +54,13 @@ def test_a_failed_check_is_reported(capsys: pytest.CaptureFixture[str], monkeypa
     assert output.endswith("failed: example-add-sub\n")
 
 
-def test_a_workspace_that_exists_is_not_touched(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_workspace_is_not_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _command.main(["env", "--workspace", str(tmp_path)]) == 1
     assert "already exists" in capsys.readouterr().err
     assert not os.listdir(tmp_path)
 
 
-def test_invalid_arguments() -> None:
-    with pytest.raises(SystemExit) as ended:
+def test_invalid_arguments_are_rejected() -> None:
+    with pytest.raises(SystemExit) as raised:
         _command.main(["everything"])
-    assert ended.value.code == 2
+    assert raised.value.code == 2

@@ -26,7 +26,7 @@ cache_config cache_directory buffer_manager_thread_count
 """
 
 
-def test_all_fields_are_there_and_none_is_set() -> None:
+def test_all_fields_exist_and_default_to_none() -> None:
     assert [one.name for one in dataclasses.fields(TritonConfig)] == FIELDS.split()
     assert TritonConfig().to_dict() == dict.fromkeys(FIELDS.split())
 
@@ -36,7 +36,7 @@ def test_positional_arguments_are_rejected() -> None:
         TritonConfig("models")  # type: ignore[misc]
 
 
-def test_a_server_without_protocols_is_rejected() -> None:
+def test_server_without_protocols_is_rejected() -> None:
     with pytest.raises(PyTritonValidationError, match=r"^The `http` or `grpc` endpoint has to be allowed\.$"):
         TritonConfig(allow_http=False, allow_grpc=False)
     assert TritonConfig(allow_http=False).allow_grpc is None
@@ -59,8 +59,8 @@ def test_values_of_a_dictionary_are_converted() -> None:
 @pytest.mark.parametrize(
     ("text", "value"), [("false", False), ("0", False), ("off", False), ("True", True), ("1", True)]
 )
-def test_booleans_in_text_are_parsed(text: str, value: bool) -> None:
-    """PyTriton reads any non-empty text as true."""
+def test_booleans_are_parsed_from_text(text: str, value: bool) -> None:
+    """Differs from PyTriton, which reads any non-empty text as true."""
     assert TritonConfig.from_dict({"allow_http": text}).allow_http is value
 
 
@@ -68,7 +68,7 @@ def test_booleans_in_text_are_parsed(text: str, value: bool) -> None:
     ("name", "value", "kind"),
     [("http_port", "eighty", "int"), ("allow_http", "maybe", "bool"), ("http_port", [1], "int")],
 )
-def test_an_invalid_value_is_rejected_with_the_fields_name(name: str, value: object, kind: str) -> None:
+def test_error_of_an_invalid_value_names_the_field(name: str, value: object, kind: str) -> None:
     with pytest.raises(ValueError, match=f"^{name}: .* is not a value of type {kind}$"):
         TritonConfig.from_dict({name: value})
 
@@ -79,7 +79,7 @@ def test_unknown_names_are_ignored_and_logged(caplog: pytest.LogCaptureFixture) 
     assert "Ignoring http_prot=1 as could not find matching config field." in caplog.text
 
 
-def test_the_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environment_variables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "GRPC_PORT": "45436",
         "LOG_VERBOSE": "4",

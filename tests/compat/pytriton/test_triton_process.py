@@ -29,7 +29,7 @@ def held(x):
         time.sleep(0.01)
     return {{"y": x * 2}}
 
-def tell():
+def report():
     print("in serve", flush=True)
 
 hold = threading.Event()
@@ -83,8 +83,8 @@ def serving(lines: list[str]) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_serve_and_the_script_goes_on(number: signal.Signals) -> None:
-    with script("once_in_serve(tell); server.serve(); print('after', server.is_alive(), flush=True)") as (
+def test_signal_ends_serve_and_the_script_continues(number: signal.Signals) -> None:
+    with script("once_in_serve(report); server.serve(); print('after', server.is_alive(), flush=True)") as (
         process,
         lines,
     ):
@@ -95,31 +95,31 @@ def test_a_signal_ends_serve_and_the_script_goes_on(number: signal.Signals) -> N
         until(lambda: "after False" in lines, str(lines))
 
 
-def test_a_signal_lets_requests_finish() -> None:
+def test_signal_lets_requests_finish() -> None:
     body = """
-def open_later():
+def release_later():
     while server.is_connected():
         time.sleep(0.01)
     hold.set()
-threading.Thread(target=open_later).start()
-once_in_serve(tell)
+threading.Thread(target=release_later).start()
+once_in_serve(report)
 server.serve()
 """
     with script(body) as (process, lines):
         address = serving(lines)
-        answers: list[list[list[float]]] = []
-        thread = threading.Thread(target=lambda: answers.append(infer(address, "held", {"x": ROW}).array("y").tolist()))
+        outputs: list[list[list[float]]] = []
+        thread = threading.Thread(target=lambda: outputs.append(infer(address, "held", {"x": ROW}).array("y").tolist()))
         thread.start()
         until(lambda: "entered" in lines)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         thread.join(PATIENCE)
-        assert answers == [[[2, 4]]]
+        assert outputs == [[[2, 4]]]
 
 
-def test_a_second_signal_cuts_requests_off() -> None:
+def test_second_signal_cancels_requests() -> None:
     body = """
-once_in_serve(tell)
+once_in_serve(report)
 server.serve()
 print("after", flush=True)
 hold.set()
@@ -127,11 +127,11 @@ hold.set()
     with script(body) as (process, lines):
         address = serving(lines)
 
-        def left_alone() -> None:
+        def send_request() -> None:
             with suppress(OSError):
                 infer(address, "held", {"x": ROW})
 
-        thread = threading.Thread(target=left_alone)
+        thread = threading.Thread(target=send_request)
         thread.start()
         until(lambda: "entered" in lines)
         process.send_signal(signal.SIGINT)
@@ -149,23 +149,23 @@ def get_status(address: str) -> int:
         return 0
 
 
-def test_a_scripts_own_handler_stays() -> None:
+def test_signal_handler_of_the_script_is_preserved() -> None:
     body = """
-def own(*_):
-    print("own", flush=True)
+def handler(*_):
+    print("handled", flush=True)
     server.stop()
-signal.signal(signal.SIGTERM, own)
-once_in_serve(tell)
+signal.signal(signal.SIGTERM, handler)
+once_in_serve(report)
 server.serve()
 """
     with script(body) as (process, lines):
         serving(lines)
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
-        until(lambda: "own" in lines)
+        until(lambda: "handled" in lines)
 
 
-def test_the_end_of_a_script_stops_its_server() -> None:
+def test_end_of_a_script_stops_its_server() -> None:
     """The server ends with the script, for a normal end and for an error."""
     for body, status in (("pass", 0), ("raise OSError('no')", 1), ("sys.exit(3)", 3)):
         with script(body) as (process, lines):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from live import ROW, answers, ask, bind, in_thread, triton, url
+from live import ROW, bind, in_thread, infer_row, is_serving, triton, url
 from test_triton_process import environment
 
 from http_by_hand import get, infer, post
@@ -25,11 +25,11 @@ from waiting import PATIENCE, until
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def runtime_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
 
 
-def test_nothing_is_connected_by_itself() -> None:
+def test_binding_does_not_connect() -> None:
     remote = RemoteTriton("localhost:8000")
     assert isinstance(remote, TritonBase)
     assert (remote.is_connected(), remote.is_alive()) == (False, True)
@@ -39,7 +39,7 @@ def test_nothing_is_connected_by_itself() -> None:
 
 
 @pytest.mark.parametrize("address", ["https://localhost", "ftp://localhost", 8000])
-def test_an_invalid_address_is_rejected(address: Any) -> None:
+def test_invalid_address_is_rejected(address: Any) -> None:
     with pytest.raises(PyTritonClientInvalidUrlError):
         RemoteTriton(address)
 
@@ -53,44 +53,44 @@ def test_models_are_attached_and_detached(protocol: str) -> None:
             assert one.is_connected()
             bind(one, "one")
             bind(other, "other")
-            assert (one.is_alive(), answers(server, "one"), answers(server, "other")) == (True, True, True)
+            assert (one.is_alive(), is_serving(server, "one"), is_serving(server, "other")) == (True, True, True)
             assert one.stop()
-            assert ask(server, "one").status == 404
-            assert (answers(server, "other"), answers(server, "own")) == (True, True)
-        assert (ask(server, "other").status, server.is_alive(), answers(server, "own")) == (404, True, True)
+            assert infer_row(server, "one").status == 404
+            assert (is_serving(server, "other"), is_serving(server, "own")) == (True, True)
+        assert (infer_row(server, "other").status, server.is_alive(), is_serving(server, "own")) == (404, True, True)
 
 
-def test_models_are_bound_before_and_after_it_connects() -> None:
+def test_models_are_bound_before_and_after_connect() -> None:
     with triton() as server:
         remote = RemoteTriton(url(server))
         bind(remote, "early")
-        assert ask(server, "early").status == 404
+        assert infer_row(server, "early").status == 404
         remote.connect()
         remote.connect()
         bind(remote, "late", version=3)
-        assert (answers(server, "early"), answers(server, "late")) == (True, True)
+        assert (is_serving(server, "early"), is_serving(server, "late")) == (True, True)
         assert get(url(server), "/v2/models/late").json()["versions"] == ["3"]
         assert (remote.stop(), remote.stop()) == (True, False)
 
 
-def test_several_instances_and_streams() -> None:
+def test_instances_and_streams_are_attached() -> None:
     @batch
-    def pieces(x: Any) -> Any:
+    def chunks(x: Any) -> Any:
         yield {"y": x}
         yield {"y": x * 2}
 
     with triton() as server, RemoteTriton(url(server)) as remote:
         bind(remote, "many", [batch(lambda x: {"y": x * 2})] * 2)
-        bind(remote, "pieces", pieces, decoupled=True)
-        assert answers(server, "many")
-        stream = post(url(server), "/v2/models/pieces/generate_stream", b'{"x": [1, 2]}').body.decode()
+        bind(remote, "chunks", chunks, decoupled=True)
+        assert is_serving(server, "many")
+        stream = post(url(server), "/v2/models/chunks/generate_stream", b'{"x": [1, 2]}').body.decode()
         assert [json.loads(line.removeprefix("data: "))["y"] for line in stream.splitlines() if line] == [
             [1, 2],
             [2, 4],
         ]
 
 
-def test_a_server_that_is_not_running(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote, "DEFAULT_TRITON_STARTUP_TIMEOUT_S", 0.1)
     with pytest.raises(TimeoutError, match=r"^Triton Inference Server is not ready after timeout: "):
         RemoteTriton("localhost:1").connect()
@@ -106,13 +106,13 @@ def test_connect_waits_for_the_server() -> None:
     remote = RemoteTriton(address)
     bind(remote, "m")
     thread = in_thread(remote.connect)
-    with triton(http_port=port) as again:
+    with triton(http_port=port) as restarted:
         thread.join(PATIENCE)
-        assert answers(again)
+        assert is_serving(restarted)
         remote.stop()
 
 
-def test_names_that_are_taken() -> None:
+def test_duplicate_names_are_rejected() -> None:
     with triton() as server, RemoteTriton(url(server)) as remote:
         bind(server, "own")
         with pytest.raises(AlreadyExists):
@@ -120,7 +120,7 @@ def test_names_that_are_taken() -> None:
         bind(remote, "other")
         with pytest.raises(PyTritonInvalidOperationError):
             bind(remote, "OTHER")
-        assert (answers(server, "own"), answers(server, "other")) == (True, True)
+        assert (is_serving(server, "own"), is_serving(server, "other")) == (True, True)
 
 
 def test_serve_returns_when_the_server_stops() -> None:
@@ -130,26 +130,26 @@ def test_serve_returns_when_the_server_stops() -> None:
     bind(remote)
     thread = in_thread(remote.serve)
     until(remote.is_connected)
-    assert answers(server)
+    assert is_serving(server)
     server.stop()
     thread.join(PATIENCE)
     assert not thread.is_alive()
     assert not remote.is_alive()
 
 
-def test_an_unrecoverable_callable_stops_only_its_own_script() -> None:
+def test_unrecoverable_error_stops_only_its_script() -> None:
     @batch
     def broken(x: Any) -> Any:
-        raise PyTritonUnrecoverableError("the GPU is gone")
+        raise PyTritonUnrecoverableError("the GPU is lost")
 
     with triton() as server, RemoteTriton(url(server)) as remote:
         bind(server, "own")
         bind(remote, "broken", broken)
-        answer = infer(url(server), "broken", {"x": ROW})
-        assert (answer.status, "the GPU is gone" in answer.error()) == (500, True)
+        response = infer(url(server), "broken", {"x": ROW})
+        assert (response.status, "the GPU is lost" in response.error()) == (500, True)
         assert not remote.is_alive()
-        until(lambda: ask(server, "broken").status == 404)
-        assert (server.is_alive(), answers(server, "own")) == (True, True)
+        until(lambda: infer_row(server, "broken").status == 404)
+        assert (server.is_alive(), is_serving(server, "own")) == (True, True)
 
 
 SCRIPT = """
@@ -164,8 +164,8 @@ with RemoteTriton(sys.argv[1]) as remote:
 """
 
 
-def test_remote_scripts() -> None:
-    """One script ends by a signal, one is killed, and the server continues."""
+def test_remote_scripts_detach_when_they_end() -> None:
+    """Ends one script by a signal and kills the other; the server continues."""
     with triton() as server:
         scripts = [
             subprocess.Popen(
@@ -180,13 +180,13 @@ def test_remote_scripts() -> None:
             for script, name in zip(scripts, ("one", "other"), strict=True):
                 assert script.stdout is not None
                 assert script.stdout.readline() == "serving\n"
-                assert answers(server, name)
+                assert is_serving(server, name)
             scripts[0].send_signal(signal.SIGTERM)
             assert scripts[0].wait(PATIENCE) == 0
-            assert (ask(server, "one").status, answers(server, "other")) == (404, True)
+            assert (infer_row(server, "one").status, is_serving(server, "other")) == (404, True)
             scripts[1].kill()
             scripts[1].wait(PATIENCE)
-            until(lambda: ask(server, "other").status == 404)
+            until(lambda: infer_row(server, "other").status == 404)
             assert server.is_alive()
         finally:
             for script in scripts:
@@ -194,7 +194,7 @@ def test_remote_scripts() -> None:
                 script.communicate()
 
 
-def test_a_server_without_an_attach_socket_serves(
+def test_server_without_an_attach_socket_serves(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "penstock").mkdir(mode=0o755)
@@ -204,5 +204,5 @@ def test_a_server_without_an_attach_socket_serves(
     with caplog.at_level(logging.WARNING, "pytriton"):
         server.run()
     assert "RemoteTriton cannot attach models: attach: the folder" in caplog.text
-    assert answers(server)
+    assert is_serving(server)
     assert server.stop()

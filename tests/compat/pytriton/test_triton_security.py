@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 import pytest
-from live import answers, bind, triton, url
+from live import bind, is_serving, triton, url
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from http_by_hand import Connection
@@ -53,10 +53,10 @@ def test_administrative_endpoints_require_a_token_by_default() -> None:
         assert statuses(server, PROTECTED, **{TRITON_ACCESS_HEADER: token + "x"}) == {403}
         assert statuses(server, PROTECTED, **{TRITON_ACCESS_HEADER: token}) == {200}
         assert statuses(server, [("GET", path) for path in FREE]) == {200}
-        assert answers(server)
+        assert is_serving(server)
         with Connection(url(server)) as connection:
-            refused = connection.ask("GET", "/v2/logging")
-        assert refused.body == b'{"error":"This API is restricted, expecting header \'triton-access-token\'"}'
+            rejected = connection.ask("GET", "/v2/logging")
+        assert rejected.body == b'{"error":"This API is restricted, expecting header \'triton-access-token\'"}'
         with pytest.raises(grpc.RpcError) as raised:
             statistics(server)
         assert raised.value.code() is grpc.StatusCode.PERMISSION_DENIED
@@ -64,10 +64,10 @@ def test_administrative_endpoints_require_a_token_by_default() -> None:
         assert statistics(server, ("triton-grpc-protocol-triton-access-token", token)).model_stats[0].name == "m"
 
 
-def test_the_metrics_port_requires_no_token() -> None:
+def test_metrics_port_requires_no_token() -> None:
     with triton() as server, Connection(url(server, "metrics")) as connection:
         bind(server)
-        assert answers(server)
+        assert is_serving(server)
         response = connection.ask("GET", "/metrics")
     assert response.status == 200
     assert b'nv_inference_request_success{model="m",version="1"} 2' in response.body
@@ -80,20 +80,20 @@ def test_protection_can_be_disabled() -> None:
         assert statuses(server, PROTECTED) == {200}
 
 
-def test_a_custom_token_and_custom_endpoints() -> None:
-    security = TritonSecurityConfig(access_token="mine", restricted_endpoints=["metadata"])
+def test_custom_token_and_custom_endpoints() -> None:
+    security = TritonSecurityConfig(access_token="custom", restricted_endpoints=["metadata"])
     with triton(security_config=security, http_restricted_api="logging:key=other") as server:
         bind(server)
-        assert server.get_access_token() == "mine"
+        assert server.get_access_token() == "custom"
         assert statuses(server, [("GET", "/v2")]) == {403}
-        assert statuses(server, [("GET", "/v2")], **{TRITON_ACCESS_HEADER: "mine"}) == {200}
+        assert statuses(server, [("GET", "/v2")], **{TRITON_ACCESS_HEADER: "custom"}) == {200}
         # The security configuration replaces the rules.
         assert statuses(server, PROTECTED) == {200}
 
 
 def test_custom_rules_apply_without_security() -> None:
-    nothing = TritonSecurityConfig(restricted_endpoints=[])
-    with triton(security_config=nothing, http_restricted_api="logging,trace:key=other") as server:
+    unprotected = TritonSecurityConfig(restricted_endpoints=[])
+    with triton(security_config=unprotected, http_restricted_api="logging,trace:key=other") as server:
         bind(server)
         calls = [("GET", "/v2/logging"), ("GET", "/v2/trace/setting")]
         assert statuses(server, calls) == {403}
@@ -101,16 +101,16 @@ def test_custom_rules_apply_without_security() -> None:
         assert statuses(server, [("GET", "/v2/models/stats")]) == {200}
 
 
-def test_names_and_defaults() -> None:
+def test_names_and_defaults_equal_pytritons() -> None:
     assert TRITON_ACCESS_HEADER == "triton-access-token"
     assert DEFAULT_PROTECTED_ENDPOINTS == ["shared-memory", "model-repository", "statistics", "trace", "logging"]
     assert len(VALID_TRITON_ENDPOINTS) == 9
-    found = TritonSecurityConfig()
-    assert found.restricted_endpoints == DEFAULT_PROTECTED_ENDPOINTS
-    assert found.restricted_endpoints is not DEFAULT_PROTECTED_ENDPOINTS
-    assert found.access_token != TritonSecurityConfig().access_token
-    assert str(found.access_token) not in repr(found)
-    assert TritonSecurityConfig("mine").access_token == "mine"
+    config = TritonSecurityConfig()
+    assert config.restricted_endpoints == DEFAULT_PROTECTED_ENDPOINTS
+    assert config.restricted_endpoints is not DEFAULT_PROTECTED_ENDPOINTS
+    assert config.access_token != TritonSecurityConfig().access_token
+    assert str(config.access_token) not in repr(config)
+    assert TritonSecurityConfig("custom").access_token == "custom"
 
 
 def test_unknown_endpoints_are_rejected() -> None:
@@ -122,12 +122,12 @@ def test_unknown_endpoints_are_rejected() -> None:
 
 
 @pytest.mark.parametrize("token", ["a;b", " a", "env:HOME", "file:/etc/passwd", "gr\u00fcn", "a\nb"])
-def test_an_invalid_token_is_rejected(token: str) -> None:
+def test_invalid_token_is_rejected(token: str) -> None:
     with pytest.raises(PyTritonValidationError, match=r"^The access token must be printable ASCII text"):
         triton(security_config=TritonSecurityConfig(access_token=token))
 
 
-def test_an_empty_token_protects_nothing_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_empty_token_disables_protection_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.WARNING, "pytriton"),
         triton(security_config=TritonSecurityConfig(access_token="")) as server,

@@ -20,13 +20,13 @@ def settings(security: TritonSecurityConfig = OPEN, **config: Any) -> ServerConf
     return server_config.server_config(TritonConfig(**config), security)
 
 
-def test_the_defaults_are_those_of_pytriton() -> None:
-    found = settings()
-    assert (found.http, found.http_extra, found.grpc) == ("0.0.0.0:8000", (), "0.0.0.0:8001")
-    assert (found.metrics, found.drain_timeout) == ("0.0.0.0:8002", 30.0)
-    assert (found.dialect, found.server_name, found.server_version) == ("triton", None, "2.51.0")
-    assert (found.max_body_bytes, found.idle_timeout) == (2**31, 0.0)
-    assert (found.sagemaker, found.vertex, found.shared_memory, found.restricted_access) == (
+def test_defaults_equal_pytritons() -> None:
+    translated = settings()
+    assert (translated.http, translated.http_extra, translated.grpc) == ("0.0.0.0:8000", (), "0.0.0.0:8001")
+    assert (translated.metrics, translated.drain_timeout) == ("0.0.0.0:8002", 30.0)
+    assert (translated.dialect, translated.server_name, translated.server_version) == ("triton", None, "2.51.0")
+    assert (translated.max_body_bytes, translated.idle_timeout) == (2**31, 0.0)
+    assert (translated.sagemaker, translated.vertex, translated.shared_memory, translated.restricted_access) == (
         False,
         False,
         "local",
@@ -34,11 +34,11 @@ def test_the_defaults_are_those_of_pytriton() -> None:
     )
 
 
-def test_addresses_and_ports() -> None:
-    found = settings(http_address="127.0.0.1", http_port=1, grpc_address="::1", grpc_port=2, metrics_port=3)
-    assert (found.http, found.grpc, found.metrics) == ("127.0.0.1:1", "[::1]:2", "127.0.0.1:3")
-    found = settings(allow_http=False, allow_metrics=False)
-    assert (found.http, found.grpc, found.metrics) == (None, "0.0.0.0:8001", None)
+def test_addresses_and_ports_are_translated() -> None:
+    translated = settings(http_address="127.0.0.1", http_port=1, grpc_address="::1", grpc_port=2, metrics_port=3)
+    assert (translated.http, translated.grpc, translated.metrics) == ("127.0.0.1:1", "[::1]:2", "127.0.0.1:3")
+    translated = settings(allow_http=False, allow_metrics=False)
+    assert (translated.http, translated.grpc, translated.metrics) == (None, "0.0.0.0:8001", None)
     assert settings(allow_grpc=False, metrics_address="10.0.0.1").metrics == "10.0.0.1:8002"
 
 
@@ -46,7 +46,7 @@ def test_addresses_and_ports() -> None:
     ("config", "expected"),
     [
         ({"exit_timeout_secs": 3}, {"drain_timeout": 3.0}),
-        ({"id": "mine"}, {"server_name": "mine"}),
+        ({"id": "custom"}, {"server_name": "custom"}),
         ({"log_verbose": 1}, {"access_log": "text", "log_level": "info"}),
         ({"log_verbose": 0}, {"access_log": "off", "log_level": "warning"}),
         ({"http_header_forward_pattern": "header.*"}, {"http_header_forward_pattern": "header.*"}),
@@ -67,23 +67,32 @@ def test_addresses_and_ports() -> None:
     ],
 )
 def test_supported_fields_are_translated(config: dict[str, Any], expected: dict[str, Any]) -> None:
-    found = settings(**config)
-    assert {name: getattr(found, name) for name in expected} == expected
+    translated = settings(**config)
+    assert {name: getattr(translated, name) for name in expected} == expected
 
 
-def test_vertex_ai_brings_its_port_and_routes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vertex_ai_sets_port_and_routes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIP_HEALTH_ROUTE", "/health")
     monkeypatch.setenv("AIP_PREDICT_ROUTE", "/predict")
-    found = settings(allow_vertex_ai=True, vertex_ai_port=81, vertex_ai_default_model="m")
-    assert (found.http, found.http_extra, found.vertex) == ("0.0.0.0:8000", ("0.0.0.0:81",), True)
-    assert (found.vertex_health_route, found.vertex_predict_route, found.hosted_model) == ("/health", "/predict", "m")
+    translated = settings(allow_vertex_ai=True, vertex_ai_port=81, vertex_ai_default_model="m")
+    assert (translated.http, translated.http_extra, translated.vertex) == ("0.0.0.0:8000", ("0.0.0.0:81",), True)
+    assert (translated.vertex_health_route, translated.vertex_predict_route, translated.hosted_model) == (
+        "/health",
+        "/predict",
+        "m",
+    )
 
 
-def test_the_trace_configuration_sets_the_exporter() -> None:
-    said = ["mode=opentelemetry", "opentelemetry,url=http://127.0.0.1:4318/v1/traces", "rate=4", "level=TIMESTAMPS"]
-    found = settings(trace_config=said)
-    assert found.tracing is not None
-    endpoint, _, path, _, service, ratio, parent_based = found.tracing
+def test_trace_configuration_sets_the_exporter() -> None:
+    trace_config = [
+        "mode=opentelemetry",
+        "opentelemetry,url=http://127.0.0.1:4318/v1/traces",
+        "rate=4",
+        "level=TIMESTAMPS",
+    ]
+    translated = settings(trace_config=trace_config)
+    assert translated.tracing is not None
+    endpoint, _, path, _, service, ratio, parent_based = translated.tracing
     assert (endpoint, path, service, ratio, parent_based) == (
         "http://127.0.0.1:4318",
         "/v1/traces",
@@ -92,14 +101,15 @@ def test_the_trace_configuration_sets_the_exporter() -> None:
         True,
     )
     for without in range(4):
-        if not said[without].startswith("rate"):
-            assert settings(trace_config=said[:without] + said[without + 1 :]).tracing is None
+        if not trace_config[without].startswith("rate"):
+            incomplete = [*trace_config[:without], *trace_config[without + 1 :]]
+            assert settings(trace_config=incomplete).tracing is None
 
 
 def test_unsupported_collectors_are_logged(caplog: pytest.LogCaptureFixture) -> None:
-    said = ["mode=opentelemetry", "opentelemetry,url=https://far/v1/traces", "level=TIMESTAMPS"]
+    trace_config = ["mode=opentelemetry", "opentelemetry,url=https://far/v1/traces", "level=TIMESTAMPS"]
     with caplog.at_level(logging.WARNING, "pytriton"):
-        assert settings(trace_config=said).tracing is None
+        assert settings(trace_config=trace_config).tracing is None
     assert "spans of the server itself are sent over http:// only" in caplog.text
 
 
@@ -112,12 +122,12 @@ def test_unsupported_collectors_are_logged(caplog: pytest.LogCaptureFixture) -> 
         (["redis,host=h", "redis,password=a/b"], CacheSettings(redis="redis://:a%2Fb@h:6379")),
     ],
 )
-def test_caches(items: list[str] | None, expected: CacheSettings) -> None:
+def test_cache_config_is_parsed(items: list[str] | None, expected: CacheSettings) -> None:
     assert cache_settings(TritonConfig(cache_config=items)) == expected
 
 
 @pytest.mark.parametrize(
-    ("config", "said"),
+    ("config", "message"),
     [
         ({"cache_config": ["disk,size=1"]}, "cache_config: 'disk,size=1' is not local,size=BYTES"),
         ({"cache_config": ["local,size=big"]}, "cache_config: the size 'big' is not a number of bytes"),
@@ -137,17 +147,17 @@ def test_caches(items: list[str] | None, expected: CacheSettings) -> None:
         ),
     ],
 )
-def test_unsupported_settings_are_rejected(config: dict[str, Any], said: str) -> None:
-    with pytest.raises(PyTritonValidationError, match=f"^{said}"):
+def test_unsupported_settings_are_rejected(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(PyTritonValidationError, match=f"^{message}"):
         settings(**config)
 
 
-def test_penstocks_own_settings_come_from_its_own_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_penstocks_settings_are_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PENSTOCK_IO_THREADS", "3")
     monkeypatch.setenv("PENSTOCK_MAX_BODY_BYTES", "1MiB")
     monkeypatch.setenv("PENSTOCK_HTTP", "127.0.0.1:1")
-    found = settings()
-    assert (found.io_threads, found.max_body_bytes, found.http) == (3, 2**20, "0.0.0.0:8000")
+    translated = settings()
+    assert (translated.io_threads, translated.max_body_bytes, translated.http) == (3, 2**20, "0.0.0.0:8000")
 
 
 def test_settings_without_an_effect_are_logged_once(
@@ -164,8 +174,8 @@ def test_settings_without_an_effect_are_logged_once(
     ]
 
 
-def test_every_field_is_used_or_listed_as_unused() -> None:
-    """No field is forgotten."""
+def test_all_fields_are_used_or_listed_as_unused() -> None:
+    """Checks that each field is either read by the code or listed."""
     from dataclasses import fields
     from inspect import getsource
 

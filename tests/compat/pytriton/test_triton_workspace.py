@@ -15,7 +15,7 @@ from penstock.compat.pytriton import constants
 from penstock.compat.pytriton.utils.workspace import CleanupWarning, Workspace
 
 
-def test_a_workspace_is_a_new_folder(tmp_path: Path) -> None:
+def test_workspace_creates_a_new_folder(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "a" / "b")
     assert workspace.path == (tmp_path / "a" / "b").resolve()
     assert workspace.exists()
@@ -37,7 +37,7 @@ def test_clean_removes_the_content(tmp_path: Path) -> None:
     workspace.clean()
 
 
-def test_hidden_files_stay_with_a_warning(tmp_path: Path) -> None:
+def test_hidden_files_are_retained_with_a_warning(tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     (workspace.path / ".hidden").write_text("x")
     with pytest.warns(CleanupWarning, match=r"^Could not clean workspace .*/w\. "):
@@ -46,9 +46,7 @@ def test_hidden_files_stay_with_a_warning(tmp_path: Path) -> None:
     assert (workspace.path / ".hidden").exists()
 
 
-def test_the_default_is_in_the_users_cache_and_is_removed_with_its_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_default_workspace_is_in_the_users_cache_and_temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(constants, "PYTRITON_HOME", tmp_path / "home")
     workspace = Workspace()
     path = workspace.path
@@ -62,21 +60,21 @@ def test_the_default_is_in_the_users_cache_and_is_removed_with_its_object(
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
-        ({"PYTRITON_HOME": "$HOME/mine"}, "/nowhere/mine"),
+        ({"PYTRITON_HOME": "$HOME/custom"}, "/nowhere/custom"),
         ({"XDG_CACHE_HOME": "/cache"}, "/cache/pytriton"),
         ({}, "/nowhere/.cache/pytriton"),
     ],
 )
-def test_the_environment_sets_the_home(environ: dict[str, str], expected: str) -> None:
+def test_environment_sets_the_home_folder(environ: dict[str, str], expected: str) -> None:
     program = "from penstock.compat.pytriton.constants import PYTRITON_HOME; print(PYTRITON_HOME)"
     cleared = {name: value for name, value in os.environ.items() if name not in ("PYTRITON_HOME", "XDG_CACHE_HOME")}
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], env={**cleared, "HOME": "/nowhere", **environ}, capture_output=True, check=True
     )
-    assert found.stdout.decode().strip() == expected
+    assert done.stdout.decode().strip() == expected
 
 
-def test_constants() -> None:
+def test_constants_equal_pytritons() -> None:
     assert (constants.DEFAULT_HTTP_PORT, constants.DEFAULT_GRPC_PORT, constants.DEFAULT_METRICS_PORT) == (
         8000,
         8001,
@@ -86,7 +84,7 @@ def test_constants() -> None:
     assert (constants.DEFAULT_TRITON_STARTUP_TIMEOUT_S, constants.CREATE_TRITON_CLIENT_TIMEOUT_S) == (120, 10)
 
 
-def test_the_package_has_pytritons_version_and_modules() -> None:
+def test_package_has_pytritons_version_and_modules() -> None:
     assert pytriton.__version__ == "0.7.0"
     program = (
         "import penstock.compat.pytriton as p; print(p.triton.Triton, p.model_config.ModelConfig, p.client.ModelClient)"

@@ -20,7 +20,7 @@ def normal(value: Any) -> Any:
 
 
 def text(message: str) -> str:
-    """Returns a message without request number, addresses and folders. Of a traceback only the last line is left."""
+    """Returns a message without request number, addresses and folders. Reduces a traceback to its last line."""
     message = re.sub(r"\[request id: [^\]]*\] ", "", message)
     message = re.sub(r"127\.0\.0\.1:\d+", "HOST:PORT", message)
     if TRACEBACK in message:
@@ -33,6 +33,6 @@ def text(message: str) -> str:
         message = before + raised.lstrip()
     # A traceback contains the module of the exception's class.
     message = re.sub(
-        r"^(.*error: )?(?:[a-z_]+\.)+([A-Z]\w+)", lambda found: (found[1] or "") + found[2], message, flags=re.DOTALL
+        r"^(.*error: )?(?:[a-z_]+\.)+([A-Z]\w+)", lambda match: (match[1] or "") + match[2], message, flags=re.DOTALL
     )
     return message.rstrip(": \n")

@@ -42,9 +42,9 @@ def why_not_real() -> str | None:
 
 
 def _library_folder() -> str | None:
-    ask = (
+    code = (
         "import sysconfig; print(sysconfig.get_config_var('LIBDIR'), sysconfig.get_config_var('INSTSONAME'), sep='\\n')"
     )
-    done = subprocess.run([str(REAL), "-c", ask], capture_output=True, text=True, check=True)
+    done = subprocess.run([str(REAL), "-c", code], capture_output=True, text=True, check=True)
     folder, name = done.stdout.split("\n")[:2]
     return folder if (Path(folder) / name).exists() else None

@@ -1,7 +1,7 @@
-"""The same scripts under the real PyTriton and under `penstock shim pytriton`: what they observe is the same.
+"""Scripts under the real PyTriton and under `penstock shim pytriton` make equal observations.
 
-Where it is not, deviations.py says so, row by row; a row that allows nothing any more fails too. Both sides run here:
-nothing of what the real one does is written down.
+deviations.py lists the allowed differences; an unused row is a failure. Both sides run here, so no observation of the
+real PyTriton is stored.
 """
 
 from __future__ import annotations
@@ -54,21 +54,21 @@ def runs() -> Iterator[Runs]:
 
 
 @pytest.mark.parametrize("script", ["local_types.py", "local_decorators.py"])
-def test_what_needs_no_server_is_the_same(script: str, runs: Runs) -> None:
+def test_scripts_without_a_server_observe_the_same(script: str, runs: Runs) -> None:
     theirs, ours = (side.result() for side in runs.local[script])
     compare(theirs, ours, LOCAL[script], normal)
 
 
-def test_binding_and_life_are_the_same(runs: Runs) -> None:
+def test_binding_and_lifecycle_are_the_same(runs: Runs) -> None:
     theirs, ours = (side.result() for side in runs.local["bind.py"])
     compare(theirs, ours, BIND, normal)
 
 
-def test_clients_and_the_wire_see_the_same(runs: Runs) -> None:
+def test_clients_and_plain_requests_observe_the_same(runs: Runs) -> None:
     theirs, ours = (side.result() for side in runs.served)
     compare(theirs, ours, SERVED, normal)
 
 
-def test_the_real_clients_see_the_same_of_penstock(runs: Runs) -> None:
+def test_real_clients_observe_the_same_of_penstock(runs: Runs) -> None:
     theirs, crossed = runs.served[0].result(), runs.crossed.result()
     compare(theirs, crossed, CROSSED, normal)

@@ -1,4 +1,4 @@
-"""Each of examples/pytriton prints the same with the real PyTriton and with the shim."""
+"""Output of examples/pytriton, with the real PyTriton and with the shim."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def side(request: pytest.FixtureRequest) -> Side:
 
 
 @pytest.mark.parametrize("name", PRINTS)
-def test_an_example_prints_what_it_should(name: str, side: Side) -> None:
+def test_example_prints_the_expected_output(name: str, side: Side) -> None:
     folder, (http, grpc, metrics, hosted) = EXAMPLES / name, free_ports(4)
     environment = {f"PYTRITON_TRITON_CONFIG_{kind}_PORT": str(port) for kind, port in (("HTTP", http), ("GRPC", grpc))}
     environment |= {
@@ -60,5 +60,5 @@ def test_an_example_prints_what_it_should(name: str, side: Side) -> None:
         assert side.printed(folder / "client.py", url, patience=STARTS, **environment) == PRINTS[name]
 
 
-def test_every_example_has_a_test() -> None:
+def test_all_examples_have_a_test() -> None:
     assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == set(PRINTS)

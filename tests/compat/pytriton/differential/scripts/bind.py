@@ -29,19 +29,19 @@ def double(x: Any) -> Any:
     return [x * 2]
 
 
-def bind(*given: Any, times: int = 1, **named: Any) -> str:
-    """Binds without a start."""
+def bind(*arguments: Any, times: int = 1, **named: Any) -> str:
+    """Binds a model without starting the server."""
     triton = Triton(config=config())
     try:
         for _ in range(times):
-            triton.bind(*given, **named)
+            triton.bind(*arguments, **named)
     finally:
         triton.stop()
     return "bound"
 
 
 def load(**fields: Any) -> str:
-    """Binds and starts."""
+    """Binds a model and starts the server."""
     inputs, outputs = fields.pop("inputs", [X]), fields.pop("outputs", [Y])
     with Triton(config=config()) as triton:
         triton.bind("m", double, inputs, outputs, **fields)
@@ -91,38 +91,38 @@ show("load a dtype by name", lambda: load(inputs=[Tensor(name="x", dtype="float3
 show("load a numpy dtype", lambda: load(inputs=[Tensor(name="x", dtype=np.dtype("float32"), shape=(1,))]))
 
 
-def life() -> Any:
+def lifecycle() -> Any:
     settings = config()
     triton = Triton(config=settings, security_config=TritonSecurityConfig(access_token="token"))
-    said: list[Any] = [triton.is_alive(), triton.is_connected(), triton.get_access_token()]
+    states: list[Any] = [triton.is_alive(), triton.is_connected(), triton.get_access_token()]
     triton.bind("early", double, [X], [Y])
     triton.run()
     triton.run()
-    said += [triton.is_alive(), triton.is_connected()]
+    states += [triton.is_alive(), triton.is_connected()]
     triton.bind("late", double, [X], [Y], config=ModelConfig(batcher=None))
     url = f"http://127.0.0.1:{settings.http_port}"
     with ModelClient(url, "late", init_timeout_s=20) as client:
-        said.append(client.infer_sample(np.ones(1, F)))
+        states.append(client.infer_sample(np.ones(1, F)))
     with RemoteTriton(url=url, access_token="token") as remote:
         remote.bind("remote", double, [X], [Y])
         with ModelClient(url, "remote", init_timeout_s=20) as client:
-            said += [remote.is_alive(), client.infer_sample(np.ones(1, F))]
-    said += [triton.is_alive(), triton.stop(), triton.is_alive(), triton.is_connected(), triton.stop()]
-    return said
+            states += [remote.is_alive(), client.infer_sample(np.ones(1, F))]
+    states += [triton.is_alive(), triton.stop(), triton.is_alive(), triton.is_connected(), triton.stop()]
+    return states
 
 
-show("a life", life)
+show("a life", lifecycle)
 show("a remote of no server", lambda: RemoteTriton(url="ftp://localhost"))
 
 
-def bad_one_spoils_none() -> Any:
+def failed_load_keeps_other_models() -> Any:
     with Triton(config=config()) as triton:
         try:
             triton.bind("bad", double, [X], [Y], config=ModelConfig(max_batch_size=0))
         except Exception as error:
-            said = type(error).__name__
+            raised = type(error).__name__
         triton.bind("good", double, [X], [Y])
-        return [said, triton.is_alive()]
+        return [raised, triton.is_alive()]
 
 
-show("a bad model", bad_one_spoils_none)
+show("a bad model", failed_load_keeps_other_models)

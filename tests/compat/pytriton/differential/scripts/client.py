@@ -11,7 +11,7 @@ import urllib.request
 from typing import Any
 
 import numpy as np
-from contract import ANSWERS
+from contract import RESULTS
 from observe import show
 from pytriton.client import (
     AsyncioDecoupledModelClient,
@@ -21,24 +21,26 @@ from pytriton.client import (
     ModelClient,
 )
 
-AT = json.loads(sys.argv[1])
+ADDRESSES = json.loads(sys.argv[1])
 F = np.float32
 PATIENCE = 20
 
 
 def client(model: str, protocol: str = "http", version: str | None = None, **more: Any) -> ModelClient:
-    return ModelClient(AT[protocol], model, version, init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE, **more)
+    return ModelClient(
+        ADDRESSES[protocol], model, version, init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE, **more
+    )
 
 
-def ask(model: str, protocol: str, *inputs: Any, one: bool = False, version: str | None = None, **named: Any) -> Any:
-    with client(model, protocol, version) as asked:
-        return (asked.infer_sample if one else asked.infer_batch)(*inputs, **named)
+def infer(model: str, protocol: str, *inputs: Any, one: bool = False, version: str | None = None, **named: Any) -> Any:
+    with client(model, protocol, version) as connected:
+        return (connected.infer_sample if one else connected.infer_batch)(*inputs, **named)
 
 
 def echo(protocol: str, **named: Any) -> Any:
     """Returns the response to an echo."""
-    answer = ask("dtypes", protocol, **named)
-    return {name: answer[name] for name in named}
+    response = infer("dtypes", protocol, **named)
+    return {name: response[name] for name in named}
 
 
 def rows(*values: float, dtype: Any = F) -> Any:
@@ -46,16 +48,16 @@ def rows(*values: float, dtype: Any = F) -> Any:
 
 
 def tensors() -> dict[str, Any]:
-    made: dict[str, Any] = {"bool": np.array([[True, False]]), "float16": np.array([[1.5, -2]], np.float16)}
-    made["float32"] = np.array([[1.5, np.inf]], F)
-    made["float64"] = np.array([[0.1, np.nan]])
+    arrays: dict[str, Any] = {"bool": np.array([[True, False]]), "float16": np.array([[1.5, -2]], np.float16)}
+    arrays["float32"] = np.array([[1.5, np.inf]], F)
+    arrays["float64"] = np.array([[0.1, np.nan]])
     for bits in (8, 16, 32, 64):
         for kind in (f"int{bits}", f"uint{bits}"):
             limits = np.iinfo(kind)
-            made[kind] = np.array([[limits.min, limits.max]], kind)
+            arrays[kind] = np.array([[limits.min, limits.max]], kind)
     for name in ("bytes", "object", "bytes_", "object_"):
-        made[name] = np.array([[b"a", b"", "gr\u00fcn".encode()]], object)
-    return made
+        arrays[name] = np.array([[b"a", b"", "gr\u00fcn".encode()]], object)
+    return arrays
 
 
 for protocol in ("http", "grpc"):
@@ -69,49 +71,52 @@ for protocol in ("http", "grpc"):
     )
     show(f"{protocol} an empty axis", lambda: echo(protocol, float32=np.zeros((2, 0), F)))
     show(f"{protocol} not contiguous", lambda: echo(protocol, float32=np.arange(6, dtype=F).reshape(2, 3).T))
-    for mode in ANSWERS:
+    for mode in RESULTS:
         # With PyTriton, an array that cannot be cast ends the instance, and all later requests hang.
         for model in ("contract_strict",) if mode == "bytes for numbers" else ("contract", "contract_strict"):
-            asked = {"mode": np.array([[mode.encode()]]), "x": rows(2)}
-            show(f"{protocol} {model}: {mode}", lambda: ask(model, protocol, **asked))
+            inputs = {"mode": np.array([[mode.encode()]]), "x": rows(2)}
+            show(f"{protocol} {model}: {mode}", lambda: infer(model, protocol, **inputs))
     for kind in ("awaited", "generated", "async_generated", "object", "method", "lambda", "partial"):
-        show(f"{protocol} kind {kind}", lambda: ask(f"kind_{kind}", protocol, rows(1, 2)))
+        show(f"{protocol} kind {kind}", lambda: infer(f"kind_{kind}", protocol, rows(1, 2)))
 
     # Batches and samples, by position and by name.
-    show(f"{protocol} batch by place", lambda: ask("add_sub", protocol, rows(1, 2), rows(3, 4)))
-    show(f"{protocol} batch by name", lambda: ask("add_sub", protocol, b=rows(1, 2), a=rows(3, 4)))
-    show(f"{protocol} sample by place", lambda: ask("add_sub", protocol, rows(1)[0], rows(3)[0], one=True))
-    show(f"{protocol} sample without batching", lambda: ask("sampled", protocol, np.ones(2, F), one=True))
-    show(f"{protocol} batch without batching", lambda: ask("sampled", protocol, np.ones((1, 2), F)))
-    show(f"{protocol} by place and name", lambda: ask("add_sub", protocol, rows(1), b=rows(1)))
-    show(f"{protocol} without inputs", lambda: ask("add_sub", protocol))
-    show(f"{protocol} one input too few, by place", lambda: ask("add_sub", protocol, rows(1)))
-    show(f"{protocol} one input too few, by name", lambda: ask("add_sub", protocol, a=rows(1)))
-    show(f"{protocol} one input too many, by place", lambda: ask("add_sub", protocol, rows(1), rows(1), rows(1)))
-    show(f"{protocol} one input too many, by name", lambda: ask("add_sub", protocol, a=rows(1), b=rows(1), c=rows(1)))
-    show(f"{protocol} another name", lambda: ask("add_sub", protocol, a=rows(1), q=rows(1)))
-    show(f"{protocol} another dtype", lambda: ask("add_sub", protocol, a=rows(1, dtype=float), b=rows(1)))
-    show(f"{protocol} another shape", lambda: ask("add_sub", protocol, a=np.ones((1, 2), F), b=np.ones((1, 2), F)))
-    show(f"{protocol} another rank", lambda: ask("add_sub", protocol, a=np.ones((1, 1, 1), F), b=rows(1)))
-    show(f"{protocol} unequal batches", lambda: ask("add_sub", protocol, a=rows(1, 2), b=rows(1)))
-    show(f"{protocol} too large a batch", lambda: ask("add_sub", protocol, rows(*range(9)), rows(*range(9))))
+    show(f"{protocol} batch by place", lambda: infer("add_sub", protocol, rows(1, 2), rows(3, 4)))
+    show(f"{protocol} batch by name", lambda: infer("add_sub", protocol, b=rows(1, 2), a=rows(3, 4)))
+    show(f"{protocol} sample by place", lambda: infer("add_sub", protocol, rows(1)[0], rows(3)[0], one=True))
+    show(f"{protocol} sample without batching", lambda: infer("sampled", protocol, np.ones(2, F), one=True))
+    show(f"{protocol} batch without batching", lambda: infer("sampled", protocol, np.ones((1, 2), F)))
+    show(f"{protocol} by place and name", lambda: infer("add_sub", protocol, rows(1), b=rows(1)))
+    show(f"{protocol} without inputs", lambda: infer("add_sub", protocol))
+    show(f"{protocol} one input too few, by place", lambda: infer("add_sub", protocol, rows(1)))
+    show(f"{protocol} one input too few, by name", lambda: infer("add_sub", protocol, a=rows(1)))
+    show(f"{protocol} one input too many, by place", lambda: infer("add_sub", protocol, rows(1), rows(1), rows(1)))
+    show(f"{protocol} one input too many, by name", lambda: infer("add_sub", protocol, a=rows(1), b=rows(1), c=rows(1)))
+    show(f"{protocol} another name", lambda: infer("add_sub", protocol, a=rows(1), q=rows(1)))
+    show(f"{protocol} another dtype", lambda: infer("add_sub", protocol, a=rows(1, dtype=float), b=rows(1)))
+    show(f"{protocol} another shape", lambda: infer("add_sub", protocol, a=np.ones((1, 2), F), b=np.ones((1, 2), F)))
+    show(f"{protocol} another rank", lambda: infer("add_sub", protocol, a=np.ones((1, 1, 1), F), b=rows(1)))
+    show(f"{protocol} unequal batches", lambda: infer("add_sub", protocol, a=rows(1, 2), b=rows(1)))
+    show(f"{protocol} too large a batch", lambda: infer("add_sub", protocol, rows(*range(9)), rows(*range(9))))
     show(f"{protocol} unicode", lambda: echo(protocol, bytes=np.array([["text"]])))
     show(f"{protocol} objects of text", lambda: echo(protocol, object=np.array([["text"]], object)))
-    show(f"{protocol} a list", lambda: ask("add_sub", protocol, [[1]], [[2]]))
+    show(f"{protocol} a list", lambda: infer("add_sub", protocol, [[1]], [[2]]))
 
     # Optional inputs, groups, names, versions, instances, the context.
-    show(f"{protocol} optional: none", lambda: ask("optional", protocol, a=rows(1, 2)))
-    show(f"{protocol} optional: one", lambda: ask("optional", protocol, a=rows(1, 2), b=rows(1, 1)))
-    show(f"{protocol} optional: both", lambda: ask("optional", protocol, a=rows(1, 2), b=rows(1, 1), c=rows(7, 7)))
-    show(f"{protocol} optional: different first values", lambda: ask("optional", protocol, a=rows(1, 2), c=rows(7, 8)))
-    show(f"{protocol} optional: the required one missing", lambda: ask("optional", protocol, b=rows(1)))
-    show(f"{protocol} groups", lambda: ask("grouped", protocol, rows(1, 2, 3), np.array([[b"a"], [b"b"], [b"a"]])))
+    show(f"{protocol} optional: none", lambda: infer("optional", protocol, a=rows(1, 2)))
+    show(f"{protocol} optional: one", lambda: infer("optional", protocol, a=rows(1, 2), b=rows(1, 1)))
+    show(f"{protocol} optional: both", lambda: infer("optional", protocol, a=rows(1, 2), b=rows(1, 1), c=rows(7, 7)))
     show(
-        f"{protocol} default names", lambda: ask("unnamed", protocol, INPUT_1=rows(1), second=rows(2), INPUT_3=rows(3))
+        f"{protocol} optional: different first values", lambda: infer("optional", protocol, a=rows(1, 2), c=rows(7, 8))
     )
-    show(f"{protocol} instances", lambda: ask("instances", protocol, rows(1))["y"][0, 0] in (1, 2))
-    show(f"{protocol} context", lambda: json.loads(ask("context", protocol, rows(1))["config"][0, 0]))
-    show(f"{protocol} version", lambda: sorted(ask("context", protocol, rows(1), version="3")))
+    show(f"{protocol} optional: the required one missing", lambda: infer("optional", protocol, b=rows(1)))
+    show(f"{protocol} groups", lambda: infer("grouped", protocol, rows(1, 2, 3), np.array([[b"a"], [b"b"], [b"a"]])))
+    show(
+        f"{protocol} default names",
+        lambda: infer("unnamed", protocol, INPUT_1=rows(1), second=rows(2), INPUT_3=rows(3)),
+    )
+    show(f"{protocol} instances", lambda: infer("instances", protocol, rows(1))["y"][0, 0] in (1, 2))
+    show(f"{protocol} context", lambda: json.loads(infer("context", protocol, rows(1))["config"][0, 0]))
+    show(f"{protocol} version", lambda: sorted(infer("context", protocol, rows(1), version="3")))
 
     # Configurations that clients read.
     for model in ("add_sub", "sampled", "optional", "grouped", "context", "stream_def", "dtypes", "instances"):
@@ -122,19 +127,21 @@ for protocol in ("http", "grpc"):
     )
 
     # Parameters and headers.
-    def said(parameters: Any = None, headers: Any = None) -> Any:
-        answer = ask("parameters", protocol, rows(1), parameters=parameters, headers=headers)
-        return [json.loads(answer["said"][0, 0]), json.loads(answer["asked"][0, 0])]
+    def received(parameters: Any = None, headers: Any = None) -> Any:
+        response = infer("parameters", protocol, rows(1), parameters=parameters, headers=headers)
+        return [json.loads(response["parameters"][0, 0]), json.loads(response["requested_outputs"][0, 0])]
 
-    show(f"{protocol} parameters", lambda: said({"text": "a", "number": 3, "yes": True, "negative": -1}))
-    show(f"{protocol} headers", lambda: said(None, {"header_a": "b", "header_n": 3, "other": "x"}))
-    show(f"{protocol} parameters and headers", lambda: said({"a": 1}, {"header_b": "2"}))
-    show(f"{protocol} a header that is a parameter", lambda: said({"header_b": "parameter"}, {"header_b": "header"}))
+    show(f"{protocol} parameters", lambda: received({"text": "a", "number": 3, "yes": True, "negative": -1}))
+    show(f"{protocol} headers", lambda: received(None, {"header_a": "b", "header_n": 3, "other": "x"}))
+    show(f"{protocol} parameters and headers", lambda: received({"a": 1}, {"header_b": "2"}))
+    show(
+        f"{protocol} a header that is a parameter", lambda: received({"header_b": "parameter"}, {"header_b": "header"})
+    )
     for name, value in {"a float": 1.5, "none": None, "bytes": b"b", "a list": [1]}.items():
-        show(f"{protocol} parameter of {name}", lambda: said({"p": value}))
-        show(f"{protocol} header of {name}", lambda: said(None, {"header_p": value}))
-    show(f"{protocol} parameters that are none", lambda: said([("a", 1)]))
-    show(f"{protocol} a parameter without a text for its name", lambda: said({1: 1}))
+        show(f"{protocol} parameter of {name}", lambda: received({"p": value}))
+        show(f"{protocol} header of {name}", lambda: received(None, {"header_p": value}))
+    show(f"{protocol} parameters that are none", lambda: received([("a", 1)]))
+    show(f"{protocol} a parameter without a text for its name", lambda: received({1: 1}))
     for name in (
         "priority",
         "timeout",
@@ -145,40 +152,44 @@ for protocol in ("http", "grpc"):
         "binary_data_output",
         "triton_x",
     ):
-        show(f"{protocol} reserved parameter {name}", lambda: said({name: 1}))
+        show(f"{protocol} reserved parameter {name}", lambda: received({name: 1}))
 
     # Errors of the clients themselves.
     show(
         f"{protocol} unknown model",
-        lambda: ModelClient(AT[protocol], "nope", init_timeout_s=1, inference_timeout_s=1).infer_batch(rows(1)),
+        lambda: ModelClient(ADDRESSES[protocol], "nope", init_timeout_s=1, inference_timeout_s=1).infer_batch(rows(1)),
     )
     show(
         f"{protocol} unknown version",
-        lambda: ModelClient(AT[protocol], "add_sub", "9", init_timeout_s=1, inference_timeout_s=1).infer_batch(rows(1)),
+        lambda: ModelClient(ADDRESSES[protocol], "add_sub", "9", init_timeout_s=1, inference_timeout_s=1).infer_batch(
+            rows(1)
+        ),
     )
-    show(f"{protocol} decoupled by ModelClient", lambda: ask("stream_generator", protocol, rows(1, dtype=np.int32)))
+    show(f"{protocol} decoupled by ModelClient", lambda: infer("stream_generator", protocol, rows(1, dtype=np.int32)))
 
     def closed() -> Any:
-        asked = client("add_sub", protocol)
-        asked.close()
-        return asked.infer_batch(rows(1), rows(1))
+        connected = client("add_sub", protocol)
+        connected.close()
+        return connected.infer_batch(rows(1), rows(1))
 
     show(f"{protocol} closed", closed)
     show(
-        f"{protocol} nobody there",
+        f"{protocol} no server",
         lambda: ModelClient(f"{protocol}://127.0.0.1:9", "m", init_timeout_s=1, inference_timeout_s=1).infer_batch(
             rows(1)
         ),
     )
 
     async def asyncio_all() -> Any:
-        async with AsyncioModelClient(AT[protocol], "add_sub", init_timeout_s=PATIENCE) as asked:
-            both = await asyncio.gather(asked.infer_batch(rows(1), rows(2)), asked.infer_sample(rows(1)[0], rows(3)[0]))
-            return [both, (await asked.model_config).model_name]
+        async with AsyncioModelClient(ADDRESSES[protocol], "add_sub", init_timeout_s=PATIENCE) as connected:
+            both = await asyncio.gather(
+                connected.infer_batch(rows(1), rows(2)), connected.infer_sample(rows(1)[0], rows(3)[0])
+            )
+            return [both, (await connected.model_config).model_name]
 
     async def asyncio_one(model: str, *inputs: Any, **named: Any) -> Any:
-        async with AsyncioModelClient(AT[protocol], model, init_timeout_s=PATIENCE) as asked:
-            return await asked.infer_batch(*inputs, **named)
+        async with AsyncioModelClient(ADDRESSES[protocol], model, init_timeout_s=PATIENCE) as connected:
+            return await connected.infer_batch(*inputs, **named)
 
     show(f"{protocol} asyncio", lambda: asyncio.run(asyncio_all()))
     show(
@@ -194,46 +205,52 @@ for protocol in ("http", "grpc"):
 
 
 def futures() -> Any:
-    with FuturesModelClient(AT["http"], "add_sub", init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE) as asked:
-        waiting = [asked.infer_batch(rows(number), rows(1)) for number in range(10)]
-        return [[one.result()["add"][0, 0] for one in waiting], asked.model_config().result().model_name]
+    with FuturesModelClient(
+        ADDRESSES["http"], "add_sub", init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE
+    ) as connected:
+        waiting = [connected.infer_batch(rows(number), rows(1)) for number in range(10)]
+        return [[one.result()["add"][0, 0] for one in waiting], connected.model_config().result().model_name]
 
 
 def failing_future() -> Any:
-    with FuturesModelClient(AT["http"], "contract", init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE) as asked:
-        return asked.infer_batch(mode=np.array([[b"KeyError"]]), x=rows(1)).result()
+    with FuturesModelClient(
+        ADDRESSES["http"], "contract", init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE
+    ) as connected:
+        return connected.infer_batch(mode=np.array([[b"KeyError"]]), x=rows(1)).result()
 
 
 show("futures", futures)
 show("futures failing", failing_future)
-show("futures of no workers", lambda: FuturesModelClient(AT["http"], "m", max_workers=0))
-show("futures of no queue", lambda: FuturesModelClient(AT["http"], "m", max_queue_size=-1))
+show("futures of no workers", lambda: FuturesModelClient(ADDRESSES["http"], "m", max_workers=0))
+show("futures of no queue", lambda: FuturesModelClient(ADDRESSES["http"], "m", max_queue_size=-1))
 
 
 def stream(model: str, count: int) -> Any:
-    got = []
-    with DecoupledModelClient(AT["grpc"], model, init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE) as asked:
+    responses = []
+    with DecoupledModelClient(
+        ADDRESSES["grpc"], model, init_timeout_s=PATIENCE, inference_timeout_s=PATIENCE
+    ) as connected:
         try:
-            for answer in asked.infer_sample(np.array([count], np.int32)):
-                got.append(answer)
+            for response in connected.infer_sample(np.array([count], np.int32)):
+                responses.append(response)
         except Exception as error:
-            return [got, type(error).__name__, str(error)]
-    return got
+            return [responses, type(error).__name__, str(error)]
+    return responses
 
 
 def two_streams() -> Any:
-    with DecoupledModelClient(AT["grpc"], "stream_generator", init_timeout_s=PATIENCE) as asked:
-        first = asked.infer_sample(np.array([3], np.int32))
+    with DecoupledModelClient(ADDRESSES["grpc"], "stream_generator", init_timeout_s=PATIENCE) as connected:
+        first = connected.infer_sample(np.array([3], np.int32))
         next(first)
         try:
-            return list(asked.infer_sample(np.array([1], np.int32)))
+            return list(connected.infer_sample(np.array([1], np.int32)))
         finally:
             list(first)
 
 
 async def asyncio_stream(model: str, count: int) -> Any:
-    async with AsyncioDecoupledModelClient(AT["grpc"], model, init_timeout_s=PATIENCE) as asked:
-        return [answer async for answer in asked.infer_sample(np.array([count], np.int32))]
+    async with AsyncioDecoupledModelClient(ADDRESSES["grpc"], model, init_timeout_s=PATIENCE) as connected:
+        return [response async for response in connected.infer_sample(np.array([count], np.int32))]
 
 
 for model in ("def", "generator", "async", "batch"):
@@ -244,14 +261,14 @@ for model in ("generator", "async"):
     show(f"stream {model} that fails", lambda: stream(f"stream_{model}", 9))
     show(f"asyncio stream {model} that fails", lambda: asyncio.run(asyncio_stream(f"stream_{model}", 9)))
 show("two streams at once", two_streams)
-show("stream over http", lambda: DecoupledModelClient(AT["http"], "stream_def"))
+show("stream over http", lambda: DecoupledModelClient(ADDRESSES["http"], "stream_def"))
 show("asyncio stream over http", lambda: asyncio.run(http_stream()))
 show("stream of a coupled model", lambda: stream("add_sub", 1))
 
 
 async def http_stream() -> Any:
-    async with AsyncioDecoupledModelClient(AT["http"], "stream_def", init_timeout_s=PATIENCE) as asked:
-        return [answer async for answer in asked.infer_sample(np.array([1], np.int32))]
+    async with AsyncioDecoupledModelClient(ADDRESSES["http"], "stream_def", init_timeout_s=PATIENCE) as connected:
+        return [response async for response in connected.infer_sample(np.array([1], np.int32))]
 
 
 for url in ("https://localhost", "ftp://localhost:1", "http://", 5):
@@ -261,12 +278,12 @@ for url in ("https://localhost", "ftp://localhost:1", "http://", 5):
 # Plain requests.
 def rest(path: str, body: Any = None, *, at: str = "http", token: bool = False, post: bool = False) -> Any:
     data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(AT[at] + path, data if data is not None or not post else b"")
+    request = urllib.request.Request(ADDRESSES[at] + path, data if data is not None or not post else b"")
     if token:
-        request.add_header("triton-access-token", AT["token"])
+        request.add_header("triton-access-token", ADDRESSES["token"])
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE) as answer:
-            return [answer.status, read(answer.read())]
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return [response.status, read(response.read())]
     except urllib.error.HTTPError as error:
         return [error.code, read(error.read())]
 

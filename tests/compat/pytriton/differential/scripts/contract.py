@@ -15,24 +15,24 @@ class Odd(Exception):
 
 
 def contract(requests: Any) -> Any:
-    """Returns results for the first request's mode."""
+    """Returns the result for the first request's mode."""
     mode = requests[0]["mode"][0, 0].decode()
-    return ANSWERS[mode](requests)
+    return RESULTS[mode](requests)
 
 
-def each(answer: Any) -> Any:
-    """Returns these outputs for each request, and valid values for all other declared outputs."""
+def each(outputs: Any) -> Any:
+    """Returns a callable with these outputs for each request, and valid values for other declared outputs."""
 
-    def answers(requests: Any) -> Any:
+    def infer(requests: Any) -> Any:
         right = [{"y": request["x"], "t": np.array([[b"t"]] * len(request["x"]))} for request in requests]
-        return [{**whole, **answer(request["x"])} for whole, request in zip(right, requests, strict=True)]
+        return [{**whole, **outputs(request["x"])} for whole, request in zip(right, requests, strict=True)]
 
-    return answers
+    return infer
 
 
-def only(answer: Any) -> Any:
-    """Returns exactly these outputs for each request."""
-    return lambda requests: [answer(request["x"]) for request in requests]
+def only(outputs: Any) -> Any:
+    """Returns a callable with exactly these outputs for each request."""
+    return lambda requests: [outputs(request["x"]) for request in requests]
 
 
 def raising(error: BaseException) -> Any:
@@ -42,7 +42,7 @@ def raising(error: BaseException) -> Any:
     return fail
 
 
-ANSWERS: dict[str, Any] = {
+RESULTS: dict[str, Any] = {
     "right": each(lambda x: {}),
     "a dict": lambda requests: {"y": requests[0]["x"]},
     "a tuple": lambda requests: ({"y": requests[0]["x"]},),

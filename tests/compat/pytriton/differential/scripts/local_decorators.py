@@ -139,8 +139,8 @@ show("sample maps a list", lambda: bound(one_listed, PLAIN)(requests({"a": rows(
 
 
 # group_by_keys
-def counted(asked: Any) -> Any:
-    return [{"y": rows(len(asked)), "keys": np.array(sorted(one))} for one in asked]
+def counted(requests_: Any) -> Any:
+    return [{"y": rows(len(requests_)), "keys": np.array(sorted(one))} for one in requests_]
 
 
 show(
@@ -223,9 +223,9 @@ def first(*keys: str, config: TritonModelConfig = CONFIG, **options: Any) -> Any
     @batch
     @first_value(*keys, **options)
     def infer(a: Any, **more: Any) -> Any:
-        shown = np.asarray(more.get("b", 0)).reshape(-1)[:1]
+        value = np.asarray(more.get("b", 0)).reshape(-1)[:1]
         kind = type(more.get("b")).__name__
-        return {"y": a + shown.astype(F), "kind": np.array([kind] * len(a))}
+        return {"y": a + value.astype(F), "kind": np.array([kind] * len(a))}
 
     return bound(infer, config)
 
@@ -241,7 +241,7 @@ show("first_value without batching, allowed", lambda: first("b", config=PLAIN, s
 show("first_value of the context", lambda: first_value("__triton_context__")(counted))
 show(
     "first_value on requests",
-    lambda: bound(first_value("b")(lambda asked: [{"y": np.asarray(one["b"])} for one in asked]))(SAME()),
+    lambda: bound(first_value("b")(lambda requests_: [{"y": np.asarray(one["b"])} for one in requests_]))(SAME()),
 )
 show("first_value of an array", lambda: first("b")(requests({"a": rows(1), "b": np.array([[4, 5]], F)})))
 show(
@@ -268,11 +268,15 @@ show("pad_batch unbound", lambda: sizes(TWO()))
 
 # the context and the helpers
 @triton_context
-def knows(asked: Any, **more: Any) -> Any:
-    return [sorted(more), type(more["triton_context"]).__name__, more["triton_context"].model_configs[knows].model_name]
+def describe_context(requests_: Any, **more: Any) -> Any:
+    return [
+        sorted(more),
+        type(more["triton_context"]).__name__,
+        more["triton_context"].model_configs[describe_context].model_name,
+    ]
 
 
-show("triton_context", lambda: bound(knows)(TWO()))
+show("triton_context", lambda: bound(describe_context)(TWO()))
 show("triton_context unbound", lambda: triton_context(counted)(TWO()))
 show("get_model_config", lambda: get_model_config(bound(counted), None).max_batch_size)
 show("convert_output of a list", lambda: convert_output([1, 2], model_config=CONFIG))
@@ -287,9 +291,9 @@ def known() -> Any:
     model = Model()
     configs[model] = CONFIG
     configs[counted] = PLAIN
-    found = [configs[model.__call__].batching, configs[counted].batching, len(configs), len(list(configs))]
+    values = [configs[model.__call__].batching, configs[counted].batching, len(configs), len(list(configs))]
     del configs[counted]
-    return [*found, counted in configs, len(configs)]
+    return [*values, counted in configs, len(configs)]
 
 
 show("ModelConfigDict", known)
@@ -309,4 +313,4 @@ show(
     "the whole stack",
     lambda: bound(stack)(requests({"a": rows(1, 2)}, {"a": rows(3), "b": rows(5)}, {"a": rows(4), "b": rows(2)})),
 )
-show("names stay", lambda: [stack.__name__, doubled.__name__, Model.infer.__name__])
+show("names are kept", lambda: [stack.__name__, doubled.__name__, Model.infer.__name__])

@@ -72,20 +72,22 @@ NAMES = {
 }
 
 
-def there(module: str, name: str) -> object:
+def imported_value(module: str, name: str) -> object:
     value = getattr(importlib.import_module(module), name)
     if isinstance(value, (int, float, str)):
         return value
     if isinstance(value, (tuple, list, set, frozenset)):
         return sorted(value)
     return (
-        sorted(base.__name__ for base in value.__mro__) if isinstance(value, type) and "xception" in module else "there"
+        sorted(base.__name__ for base in value.__mro__)
+        if isinstance(value, type) and "xception" in module
+        else "exists"
     )
 
 
 for module, names in NAMES.items():
     for name in names:
-        show(f"import {module} {name}", lambda module=module, name=name: there(module, name))
+        show(f"import {module} {name}", lambda module=module, name=name: imported_value(module, name))
 
 from pytriton import exceptions
 from pytriton.model_config import DeviceKind, DynamicBatcher, ModelConfig, QueuePolicy, Tensor, TimeoutAction
@@ -118,17 +120,17 @@ def request() -> Request:
 
 
 def changed() -> object:
-    asked = request()
-    asked["c"] = np.ones(1)
-    del asked["a"]
+    changed_request = request()
+    changed_request["c"] = np.ones(1)
+    del changed_request["a"]
     return [
-        list(asked),
-        len(asked),
-        "c" in asked,
-        "a" in asked,
-        list(asked.keys()),
-        len(list(asked.values())),
-        asked.parameters,
+        list(changed_request),
+        len(changed_request),
+        "c" in changed_request,
+        "a" in changed_request,
+        list(changed_request.keys()),
+        len(list(changed_request.values())),
+        changed_request.parameters,
     ]
 
 
@@ -240,13 +242,13 @@ show(
 
 def workspace() -> object:
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "place"
-        place = Workspace(path)
-        said = [place.path == path.resolve(), place.exists(), place.is_empty()]
+        path = pathlib.Path(folder) / "workspace"
+        created = Workspace(path)
+        states = [created.path == path.resolve(), created.exists(), created.is_empty()]
         (path / "file").touch()
-        said.append(place.is_empty())
-        place.clean()
-        return [*said, place.exists(), path.exists()]
+        states.append(created.is_empty())
+        created.clean()
+        return [*states, created.exists(), path.exists()]
 
 
 def occupied() -> object:
@@ -258,5 +260,5 @@ def occupied() -> object:
 
 
 show("Workspace", workspace)
-show("Workspace that is there", occupied)
+show("existing Workspace", occupied)
 assert plain(1) == 1

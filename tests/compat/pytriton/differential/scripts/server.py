@@ -1,4 +1,4 @@
-"""Server of client.py: every kind of model in one process. It prints its addresses, and ends with its input."""
+"""Server for client.py: all kinds of models in one process. Prints its addresses, and stops when its input ends."""
 
 from __future__ import annotations
 
@@ -103,13 +103,13 @@ def grouped(x: Any, group: Any) -> Any:
 
 
 def parameters(requests: Any) -> Any:
-    said = [
+    received = [
         json.dumps({k: [type(v).__name__, v] for k, v in sorted((one.parameters or {}).items())}) for one in requests
     ]
     names = [json.dumps(sorted(one.requested_output_names or [])) for one in requests]
     return [
-        {"said": np.array([[one.encode()]], object), "asked": np.array([[name.encode()]], object)}
-        for one, name in zip(said, names, strict=True)
+        {"parameters": np.array([[one.encode()]], object), "requested_outputs": np.array([[name.encode()]], object)}
+        for one, name in zip(received, names, strict=True)
     ]
 
 
@@ -132,9 +132,9 @@ def streamed(requests: Any) -> Iterator[Any]:
 
 
 async def async_streamed(requests: Any) -> AsyncIterator[Any]:
-    for answer in streamed(requests):
+    for response in streamed(requests):
         await asyncio.sleep(0)
-        yield answer
+        yield response
 
 
 @batch
@@ -192,7 +192,9 @@ def bind_all(triton: Triton) -> None:
         [tensor("y", shape=(1,))],
         config=ModelConfig(max_batch_size=8, batcher=DynamicBatcher(preferred_batch_size=[2, 4])),
     )
-    triton.bind("parameters", parameters, x, [tensor("said", bytes, (1,)), tensor("asked", bytes, (1,))])
+    triton.bind(
+        "parameters", parameters, x, [tensor("parameters", bytes, (1,)), tensor("requested_outputs", bytes, (1,))]
+    )
     triton.bind(
         "context",
         context,
@@ -233,12 +235,12 @@ def main() -> None:
     triton = Triton(config=config)
     bind_all(triton)
     with triton:
-        at = {
+        addresses = {
             "http": f"http://127.0.0.1:{http}",
             "grpc": f"grpc://127.0.0.1:{grpc}",
             "metrics": f"http://127.0.0.1:{metrics}",
         }
-        say({**at, "token": triton.get_access_token()})
+        say({**addresses, "token": triton.get_access_token()})
         sys.stdin.read()
 
 

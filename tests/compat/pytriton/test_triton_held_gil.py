@@ -1,4 +1,4 @@
-"""Signals while a callable holds the GIL: serving scripts react at once, and obey the deadline."""
+"""Signals while a callable holds the GIL: serving scripts react at once and exit at the deadline."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from live import ROW, ask, triton, url
+from live import ROW, infer_row, triton, url
 from test_triton_process import environment
 
 from http_by_hand import get, infer, is_draining
@@ -36,7 +36,7 @@ with RemoteTriton(sys.argv[2]) if sys.argv[2:] else triton(exit_timeout_secs=int
     once_in_serve(lambda: print(server._url, flush=True))
     server.serve()
 """
-LEFT = "penstock: left without waiting for what holds the interpreter"
+UNRESPONSIVE = "penstock: left without waiting for what holds the interpreter"
 CASES = pytest.mark.parametrize(("timeout", "signals"), [(2, 1), (600, 2)], ids=["deadline", "second signal"])
 
 
@@ -67,19 +67,19 @@ def end(process: subprocess.Popen[str], signals: int) -> None:
     for _ in range(signals - 1):
         process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=PATIENCE)
-    assert (process.returncode, LEFT in errors, "penstock: cut off: " in errors) == (3, True, True), errors
+    assert (process.returncode, UNRESPONSIVE in errors, "penstock: cut off: " in errors) == (3, True, True), errors
 
 
 @pytest.mark.fault("SIGTERM while held")
 @CASES
-def test_a_signal_stops_serve_while_a_callable_holds_the_gil(timeout: int, signals: int) -> None:
+def test_signal_stops_serve_while_a_callable_holds_the_gil(timeout: int, signals: int) -> None:
     with script(timeout) as process:
         address = line(process)
         [future] = at_once([lambda: infer(address, "held", {"x": ROW})])
         assert line(process) == "entered"
         assert get(address, "/v2/health/ready").status == 200
         process.send_signal(signal.SIGTERM)
-        until(lambda: is_draining(address), "not to be ready")
+        until(lambda: is_draining(address), "the server to drain")
         assert not future.done()
         end(process, signals)
         assert future.exception()
@@ -87,16 +87,16 @@ def test_a_signal_stops_serve_while_a_callable_holds_the_gil(timeout: int, signa
 
 @pytest.mark.fault("SIGTERM while held")
 @CASES
-def test_a_signal_stops_a_remote_script_while_a_callable_holds_the_gil(
+def test_signal_stops_a_remote_script_while_a_callable_holds_the_gil(
     timeout: int, signals: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with triton() as server, script(timeout, url(server)) as process:
         assert line(process) == url(server)
-        [future] = at_once([lambda: ask(server, "held")])
+        [future] = at_once([lambda: infer_row(server, "held")])
         assert line(process) == "entered"
         process.send_signal(signal.SIGTERM)
-        until(lambda: get(url(server), "/v2/models/held/ready").status == 404, "the model to be taken back")
+        until(lambda: get(url(server), "/v2/models/held/ready").status == 404, "the model to be detached")
         assert not future.done()
         end(process, signals)
         assert future.result().status == 500
