@@ -1,4 +1,4 @@
-"""`penstock shim`: programs that import another product get Penstock's package of the same interface."""
+"""`penstock shim`: programs that import another product get Penstock's compatible package."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ SHIM = [sys.executable, "-m", "penstock", "shim"]
 SAME = "import pytriton.exceptions, penstock.compat.pytriton.exceptions as ours; print(pytriton.exceptions is ours)"
 
 
-def surroundings(**more: str) -> dict[str, str]:
+def environment_of(**more: str) -> dict[str, str]:
     known = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
-    # This Python first, so that `python` is the one that has Penstock.
+    # This interpreter's folder is first, so that `python` has Penstock.
     return {**known, "PATH": os.pathsep.join([os.path.dirname(sys.executable), known.get("PATH", "")]), **more}
 
 
 def run(*command: str, folder: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=PATIENCE, cwd=folder, env=surroundings(**more), check=False
+        command, capture_output=True, text=True, timeout=PATIENCE, cwd=folder, env=environment_of(**more), check=False
     )
 
 
@@ -37,18 +37,18 @@ def shim(*command: str, folder: Path | None = None, **more: str) -> subprocess.C
 
 
 def path_with(*folders: Path) -> str:
-    """A PYTHONPATH of these folders before those of this run."""
+    """Returns a PYTHONPATH with these folders before those of this run."""
     return os.pathsep.join([*map(str, folders), *filter(None, [os.environ.get("PYTHONPATH")])])
 
 
 @pytest.mark.parametrize("integration", INTEGRATIONS.items(), ids=INTEGRATIONS)
-def test_every_integration_leads_to_a_package(integration: tuple[str, str]) -> None:
+def test_all_names_lead_to_a_package(integration: tuple[str, str]) -> None:
     name, package = integration
     done = run(*SHIM, name, "--", "python", "-c", f"import sys, {name}, {package} as ours; print({name} is ours)")
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
-def test_a_script_gets_the_very_modules_and_is_told_once(tmp_path: Path) -> None:
+def test_script_gets_the_same_modules_and_one_notice(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(f"{SAME}\nimport sys, subprocess\nsubprocess.run([sys.executable, '-c', {SAME!r}], check=True)\n")
     done = shim("python", str(script))
@@ -56,7 +56,7 @@ def test_a_script_gets_the_very_modules_and_is_told_once(tmp_path: Path) -> None
     assert done.stderr == "penstock shim: pytriton is served by penstock.compat.pytriton in this program\n"
 
 
-def test_from_imports_classes_and_pickles_agree(tmp_path: Path) -> None:
+def test_imports_classes_and_pickles_share_modules(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import pickle\n"
@@ -68,7 +68,7 @@ def test_from_imports_classes_and_pickles_agree(tmp_path: Path) -> None:
         "assert pytriton.model_config.__spec__.name == 'penstock.compat.pytriton.model_config'\n"
         "config = pickle.dumps(pytriton.model_config.ModelConfig(max_batch_size=3), 0)\n"
         "assert b'penstock.compat.pytriton' in config\n"
-        # What was pickled under the name that the script knows can be read too.
+        # Pickles with the script's module name can be read too.
         "named = config.replace(b'penstock.compat.pytriton', b'pytriton')\n"
         "print(type(pickle.loads(named)) is pytriton.model_config.ModelConfig)\n"
     )
@@ -76,8 +76,8 @@ def test_from_imports_classes_and_pickles_agree(tmp_path: Path) -> None:
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
-def test_kserves_modules_are_ours_under_its_names() -> None:
-    look = (
+def test_kserve_names_are_penstocks_modules() -> None:
+    code = (
         "from kserve import Model, ModelServer, ModelRepository, model_server, logging, errors, constants, utils\n"
         "from kserve import InferRequest, InferInput, InferOutput, InferResponse\n"
         "from kserve.model import PredictorConfig, PredictorProtocol, InferenceVerb\n"
@@ -86,12 +86,12 @@ def test_kserves_modules_are_ours_under_its_names() -> None:
         "assert kserve is ours and model_server is ours.model_server and Model is ours.Model\n"
         "print(kserve.protocol.dataplane.__name__, Model.__module__)"
     )
-    done = run(*SHIM, "kserve", "--", "python", "-c", look)
+    done = run(*SHIM, "kserve", "--", "python", "-c", code)
     assert done.stdout == "penstock.compat.kserve.protocol.dataplane penstock.compat.kserve.model\n", done.stderr
 
 
-def test_r9_d18_kserves_storage_is_ours_under_both_names() -> None:
-    look = (
+def test_r9_d18_both_storage_names_are_penstocks_module() -> None:
+    code = (
         "from kserve_storage import Storage, configure_logging, logger\n"
         "from kserve_storage.kserve_storage import Storage as inner\n"
         "from kserve.storage import Storage as old\n"
@@ -99,11 +99,11 @@ def test_r9_d18_kserves_storage_is_ours_under_both_names() -> None:
         "assert Storage is inner is old is older\n"
         "print(Storage.download(__import__('sys').prefix))"
     )
-    done = run(*SHIM, "kserve,kserve_storage", "--", "python", "-c", look)
+    done = run(*SHIM, "kserve,kserve_storage", "--", "python", "-c", code)
     assert Path(done.stdout.strip()).is_dir(), done.stderr
 
 
-def test_modules_packages_and_console_scripts_get_it(tmp_path: Path) -> None:
+def test_modules_packages_and_console_scripts_are_shimmed(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").touch()
     (tmp_path / "app" / "__main__.py").write_text(SAME)
@@ -115,67 +115,70 @@ def test_modules_packages_and_console_scripts_get_it(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
-def test_processes_that_multiprocessing_starts_get_it(tmp_path: Path) -> None:
+def test_multiprocessing_children_are_shimmed(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import multiprocessing, sys\n"
-        "def asked(way):\n"
+        "def import_module(method):\n"
         "    import pytriton.exceptions\n"
-        "    return way, pytriton.exceptions.__name__\n"
+        "    return method, pytriton.exceptions.__name__\n"
         "if __name__ == '__main__':\n"
-        "    for way in ('spawn', 'fork', 'forkserver'):\n"
-        "        with multiprocessing.get_context(way).Pool(1) as pool:\n"
-        "            print(*pool.apply(asked, (way,)))\n"
+        "    for method in ('spawn', 'fork', 'forkserver'):\n"
+        "        with multiprocessing.get_context(method).Pool(1) as pool:\n"
+        "            print(*pool.apply(import_module, (method,)))\n"
     )
     done = shim("python", str(script))
     name = "penstock.compat.pytriton.exceptions"
     assert done.stdout == f"spawn {name}\nfork {name}\nforkserver {name}\n", done.stderr
 
 
-def test_an_installed_package_of_the_name_is_shadowed(tmp_path: Path) -> None:
+def test_installed_package_is_shadowed(tmp_path: Path) -> None:
     (tmp_path / "pytriton").mkdir()
     (tmp_path / "pytriton" / "__init__.py").write_text("print('the real one')")
-    (tmp_path / "pytriton" / "only_there.py").touch()
-    look = "import pytriton; print(pytriton.__name__)\nimport pytriton.only_there"
-    done = shim("python", "-c", look, PYTHONPATH=path_with(tmp_path))
+    (tmp_path / "pytriton" / "only_real.py").touch()
+    code = "import pytriton; print(pytriton.__name__)\nimport pytriton.only_real"
+    done = shim("python", "-c", code, PYTHONPATH=path_with(tmp_path))
     assert done.stdout == "penstock.compat.pytriton\n"
-    assert "ModuleNotFoundError: No module named 'pytriton.only_there'" in done.stderr
+    assert "ModuleNotFoundError: No module named 'pytriton.only_real'" in done.stderr
 
 
-def test_a_name_can_be_looked_for_without_importing_it() -> None:
-    look = (
+def test_find_spec_works_without_an_import() -> None:
+    code = (
         "import sys, importlib.util as u; print(u.find_spec('pytriton').origin)\n"
         "assert 'pytriton' not in sys.modules\n"
         "print(u.find_spec('pytriton.nothing'), u.find_spec('pytritons'))"
     )
-    done = shim("python", "-c", look)
+    done = shim("python", "-c", code)
     origin, others = done.stdout.splitlines()
     assert origin.endswith(os.path.join("penstock", "compat", "pytriton", "__init__.py")), done.stderr
     assert others == "None None"
 
 
-def test_what_does_not_import_it_does_not_load_penstock() -> None:
-    look = "import sys; print([name for name in sys.modules if name.startswith(('penstock', 'numpy', 'pytriton'))])"
-    done = shim("python", "-c", look)
+def test_penstock_is_loaded_only_on_import() -> None:
+    code = "import sys; print([name for name in sys.modules if name.startswith(('penstock', 'numpy', 'pytriton'))])"
+    done = shim("python", "-c", code)
     assert (done.returncode, done.stdout) == (0, "[]\n"), done.stderr
 
 
-def test_a_sitecustomize_of_the_users_own_still_runs(tmp_path: Path) -> None:
-    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.own = __file__\nwhere = 'here'\n")
-    look = f"import sys, sitecustomize; print(sys.own, sitecustomize.where); {SAME}"
-    done = shim("python", "-c", look, PYTHONPATH=path_with(tmp_path))
-    assert done.stdout == f"{tmp_path}/sitecustomize.py here\nTrue\n", done.stderr
-    # One that fails is told of as without the shim, and the shim holds.
+def test_sitecustomize_of_the_user_still_runs(tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.custom = __file__\nvalue = 'loaded'\n")
+    code = f"import sys, sitecustomize; print(sys.custom, sitecustomize.value); {SAME}"
+    done = shim("python", "-c", code, PYTHONPATH=path_with(tmp_path))
+    assert done.stdout == f"{tmp_path}/sitecustomize.py loaded\nTrue\n", done.stderr
+    # A failing sitecustomize is reported as without the shim, and the shim still works.
     (tmp_path / "sitecustomize.py").write_text("1 / 0\n")
     done = shim("python", "-c", SAME, PYTHONPATH=path_with(tmp_path))
     assert done.stdout == "True\n"
     assert "ZeroDivisionError" in done.stderr
 
 
-def test_the_import_path_is_as_without_it(tmp_path: Path) -> None:
-    look = "import sys; print(sys.path)"
-    here = path_with(tmp_path)
-    assert shim("python", "-c", look, PYTHONPATH=here).stdout == run("python", "-c", look, PYTHONPATH=here).stdout
+def test_import_path_is_unchanged(tmp_path: Path) -> None:
+    code = "import sys; print(sys.path)"
+    search_path = path_with(tmp_path)
+    assert (
+        shim("python", "-c", code, PYTHONPATH=search_path).stdout
+        == run("python", "-c", code, PYTHONPATH=search_path).stdout
+    )
 
 
 def test_shims_can_be_nested() -> None:
@@ -185,8 +188,8 @@ def test_shims_can_be_nested() -> None:
     assert same == "True", done.stderr
 
 
-def test_a_python_without_penstock_is_told_so() -> None:
-    # Only the standard library is left on its path.
+def test_python_without_penstock_is_reported() -> None:
+    # Only the standard library remains on the import path.
     bare = (
         "import os, sys\n"
         "home = os.path.dirname(os.__file__)\n"
@@ -199,7 +202,7 @@ def test_a_python_without_penstock_is_told_so() -> None:
     assert f"install penstock for {sys.executable}" in done.stderr
 
 
-def test_what_is_missing_below_a_integration_is_named(tmp_path: Path) -> None:
+def test_missing_dependency_of_an_integration_is_named(tmp_path: Path) -> None:
     (tmp_path / "half").mkdir()
     (tmp_path / "half" / "__init__.py").write_text("import not_installed_anywhere")
     environment = {"PYTHONPATH": path_with(HOOK, tmp_path), VARIABLE: "whole=half"}
@@ -207,33 +210,33 @@ def test_what_is_missing_below_a_integration_is_named(tmp_path: Path) -> None:
     assert "ModuleNotFoundError: No module named 'not_installed_anywhere'" in done.stderr
 
 
-def test_arguments_input_output_and_status_are_the_programs_own() -> None:
-    look = "import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(7)"
+def test_arguments_input_output_and_status_are_the_programs() -> None:
+    code = "import sys; print(sys.argv[1:], sys.stdin.read()); sys.exit(7)"
     done = subprocess.run(
-        [*SHIM, "pytriton", "--", "python", "-c", look, "--", "-h", "shim"],
+        [*SHIM, "pytriton", "--", "python", "-c", code, "--", "-h", "shim"],
         input="in",
         capture_output=True,
         text=True,
         timeout=PATIENCE,
-        env=surroundings(),
+        env=environment_of(),
         check=False,
     )
     assert (done.returncode, done.stdout) == (7, "['--', '-h', 'shim'] in\n"), done.stderr
 
 
-def test_the_first_dashes_may_be_left_out() -> None:
+def test_first_dashes_are_optional() -> None:
     assert run(*SHIM, "pytriton", "python", "-c", "print(1)").stdout == "1\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGUSR1])
 def test_signals_reach_the_program(number: signal.Signals) -> None:
-    look = (
+    code = (
         "import signal, sys\n"
         f"signal.signal({int(number)}, lambda n, frame: sys.exit(40 + n))\n"
         "print('up', flush=True)\nwhile True: signal.pause()"
     )
     process = subprocess.Popen(
-        [*SHIM, "pytriton", "--", "python", "-c", look], stdout=subprocess.PIPE, text=True, env=surroundings()
+        [*SHIM, "pytriton", "--", "python", "-c", code], stdout=subprocess.PIPE, text=True, env=environment_of()
     )
     try:
         assert process.stdout
@@ -266,7 +269,7 @@ def test_signals_reach_the_program(number: signal.Signals) -> None:
         (("pytriton", "--", os.devnull), 126, f"{os.devnull}: Permission denied"),
     ],
 )
-def test_what_cannot_be_run_is_refused(
+def test_invalid_commands_are_rejected(
     arguments: tuple[str, ...], status: int, message: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["shim", *arguments]) == status
@@ -275,16 +278,16 @@ def test_what_cannot_be_run_is_refused(
 
 def test_help_names_the_integrations(capsys: pytest.CaptureFixture[str]) -> None:
     assert main.main(["shim", "--help"]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("usage: penstock shim NAME[,NAME] -- CMD")
-    assert all(f"{name} " in said and package in said for name, package in INTEGRATIONS.items())
+    output = capsys.readouterr().out
+    assert output.startswith("usage: penstock shim NAME[,NAME] -- CMD")
+    assert all(f"{name} " in output and package in output for name, package in INTEGRATIONS.items())
     assert main.main(["--help"]) == 0
     assert "shim" in capsys.readouterr().out
 
 
-def test_other_integrations_that_were_asked_for_stay() -> None:
-    said = environment(["pytriton"], {VARIABLE: "other=some.package", "PYTHONPATH": f"/a:{HOOK}:/b", "HOME": "/h"})
-    assert said == {
+def test_previously_requested_names_are_preserved() -> None:
+    variables = environment(["pytriton"], {VARIABLE: "other=some.package", "PYTHONPATH": f"/a:{HOOK}:/b", "HOME": "/h"})
+    assert variables == {
         VARIABLE: "other=some.package,pytriton=penstock.compat.pytriton",
         "PYTHONPATH": f"{HOOK}:/a:/b",
         "HOME": "/h",

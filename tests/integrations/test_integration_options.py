@@ -44,7 +44,7 @@ def read(options: Mapping[str, Any]) -> dict[str, Any]:
         ("env", {"A": 1}, {"A": "1"}),
     ],
 )
-def test_values_have_the_type_of_their_field(option: str, value: object, expected: object) -> None:
+def test_values_are_converted_to_the_fields_type(option: str, value: object, expected: object) -> None:
     assert read({option: value}) == {option.replace("-", "_"): expected}
 
 
@@ -63,13 +63,13 @@ def test_values_have_the_type_of_their_field(option: str, value: object, expecte
         ("env", "A", "option env: got 'A', expected NAME=VALUE,..."),
     ],
 )
-def test_an_invalid_option_is_named(option: str, value: object, text: str) -> None:
+def test_invalid_options_are_rejected_by_name(option: str, value: object, text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         read({option: value})
     assert str(raised.value) == text
 
 
-def test_limits() -> None:
+def test_numbers_below_their_limit_are_rejected() -> None:
     check_least(Settings(), workers=1)
     with pytest.raises(ConfigError, match="option workers: got 1, expected 2 or more"):
         check_least(Settings(), workers=2)
@@ -78,7 +78,7 @@ def test_limits() -> None:
         check_positive(Settings(), "time_limit")
 
 
-def test_yaml_files(tmp_path: Path) -> None:
+def test_yaml_files_are_read(tmp_path: Path) -> None:
     path = tmp_path / "some.yaml"
     path.write_text("version: 12.10\nnames: [a, b]\n")
     assert read_yaml(path) == {"version": 12.1, "names": ["a", "b"]}
@@ -90,7 +90,7 @@ def test_yaml_files(tmp_path: Path) -> None:
         read_yaml(tmp_path / "none.yaml")
 
 
-def test_a_temporary_folder_is_the_users_own() -> None:
+def test_temporary_folder_is_private_to_the_user() -> None:
     folder = temporary_folder("penstock-test-")
     assert folder.is_dir()
     assert folder.stat().st_mode & 0o777 == 0o700

@@ -1,4 +1,4 @@
-"""`penstock serve FOLDER` in a process of its own."""
+"""`penstock serve FOLDER` in a separate process."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PORTS = ("--http", "127.0.0.1:0", "--grpc", "off")
 
 def scores(url: str) -> list[float]:
     body = json_body({"x": np.ones((1, 4), np.float32)})
-    found: list[float] = post(url, "/v2/models/Score/infer", body).json()["outputs"][0]["data"]
-    return found
+    values: list[float] = post(url, "/v2/models/Score/infer", body).json()["outputs"][0]["data"]
+    return values
 
 
-def test_i32_a_folder_is_served_and_loaded_anew_when_it_changes(tmp_path: Path) -> None:
+def test_i32_served_folder_is_reloaded_when_it_changes(tmp_path: Path) -> None:
     folder = tmp_path / "new"
     assert main.main(["init", str(folder)]) == 0
     if sys.version_info < (3, 11):
@@ -35,7 +35,7 @@ def test_i32_a_folder_is_served_and_loaded_anew_when_it_changes(tmp_path: Path) 
         assert until(lambda: scores(serving.http) == pytest.approx([2.0]), "the new code")
 
 
-def test_a_package_that_is_named_as_a_module_is_imported(tmp_path: Path) -> None:
+def test_package_is_served_by_its_module_name(tmp_path: Path) -> None:
     assert main.main(["init", str(tmp_path / "new")]) == 0
     (tmp_path / "package").mkdir()
     (tmp_path / "package/__init__.py").write_text((tmp_path / "new/app.py").read_text())

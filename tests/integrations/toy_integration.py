@@ -1,4 +1,4 @@
-"""An integration for tests: a folder with `toy.txt`, which says by how much to multiply."""
+"""An integration for tests: a folder with `toy.txt`, which contains a factor."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def detect(path: Path) -> Finding | None:
 def load(path: Path, options: Mapping[str, Any]) -> list[Model[..., Any]]:
     text = (path / "toy.txt" if path.is_dir() else path).read_text()
     if not text.strip().isdigit():
-        raise StartupError(f"{path.name}: {text!r} is no number")
+        raise StartupError(f"{path.name}: {text!r} is not a number")
     factor = int(text) * int(options.get("times", 1))
 
     @model(name="toy", inputs=[Tensor("x", np.int32, [1])], outputs=[Tensor("y", np.int32, [1])])

@@ -1,4 +1,4 @@
-"""What `penstock serve` shows of what it serves, and what integrations may say there."""
+"""Banner of `penstock serve`: the table of models, and example requests of integrations."""
 
 from __future__ import annotations
 
@@ -25,43 +25,45 @@ def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def shown(loader: Loader, models: list[Any], **settings: Any) -> list[str]:
+def example_requests(loader: Loader, models: list[Any], **settings: Any) -> list[str]:
     with Server(*models, **{**PORTS, **settings}) as server:
         text = describe(server, models, loader.greetings)
         return [line.replace(server.http_url, "URL") for line in text.splitlines() if line.startswith(("try", "  "))]
 
 
-def test_a_integration_s_requests_to_try_are_shown(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_example_requests_of_an_integration_are_shown(toy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def greeting(models: list[Model[..., Any]], url: str) -> list[str]:
         return [f"curl {url}/of/{one.name} \\\n  -d 1" for one in models]
 
     monkeypatch.setattr(toy_integration, "greeting", greeting, raising=False)
     loader = Loader()
     models = loader.load(str(toy))
-    # Of what the integration made, and not of another model that is served beside it.
+    # Only for models of the integration, not for another model of the server.
     other = model(toy_integration.detect, name="other", inputs=[Tensor("path", np.int32, [1])], outputs=[])
-    assert shown(loader, [other, *models]) == ["try   curl URL/of/toy \\", "  -d 1"]
+    assert example_requests(loader, [other, *models]) == ["try   curl URL/of/toy \\", "  -d 1"]
 
 
 @pytest.mark.parametrize("greeting", [lambda models, url: [], lambda models, url: 1 / 0])
-def test_without_a_greeting_penstock_has_its_own(
+def test_default_example_request_without_a_greeting(
     toy: Path, greeting: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(toy_integration, "greeting", greeting, raising=False)
     loader = Loader()
-    (line,) = shown(loader, loader.load(str(toy)))
+    (line,) = example_requests(loader, loader.load(str(toy)))
     assert line.startswith("try   curl -s URL/v2/models/toy/infer ")
     assert caplog.messages in ([], ["the integration toy has no example requests"])
 
 
-def test_a_greeting_knows_no_unix_socket(toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unix_sockets_get_the_default_example_request(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(toy_integration, "greeting", lambda models, url: [f"curl {url}"], raising=False)
     loader = Loader()
-    (line,) = shown(loader, loader.load(str(toy)), http=f"unix:{tmp_path}/s")
+    (line,) = example_requests(loader, loader.load(str(toy)), http=f"unix:{tmp_path}/s")
     assert line.startswith("try   curl -s --unix-socket ")
 
 
-def test_the_table_shows_the_first_routes_and_how_many_more() -> None:
+def test_table_shows_the_first_routes_and_counts_the_rest() -> None:
     def many(request: Request) -> Response:
         return Response(body=b"")
 
@@ -70,12 +72,12 @@ def test_the_table_shows_the_first_routes_and_how_many_more() -> None:
     assert _row(definition)[2] == "any, GET /many/0, GET /many/1, GET /many/2, and 9 more"
     long = model(many, name="many", routes=[f"GET /{'long' * 30}/{number}" for number in range(2)])
     assert _row(long.bare_definition())[2] == f"any, GET /{'long' * 30}/0, and 1 more"
-    # What is declared of a model that takes requests as they are, is shown.
+    # Declared tensors of a raw-request model are shown.
     declared = replace(definition, inputs=(Tensor("x", np.float32, [-1]),), outputs=(Tensor("y", np.int64, [2]),))
     assert _row(declared)[2:4] == ("x FP32 [-1], GET /many/0, GET /many/1, GET /many/2, and 9 more", "y INT64 [2]")
 
 
-def test_a_model_that_is_in_no_list_is_in_none_at_the_start() -> None:
+def test_hidden_models_are_not_in_the_table() -> None:
     @model(name=":front", routes=["GET /about"])
     def front(request: Request) -> Response:
         return Response("about")
