@@ -253,6 +253,11 @@ async def asyncio_stream(model: str, count: int) -> Any:
         return [response async for response in connected.infer_sample(np.array([count], np.int32))]
 
 
+async def http_stream() -> Any:
+    async with AsyncioDecoupledModelClient(ADDRESSES["http"], "stream_def", init_timeout_s=PATIENCE) as connected:
+        return [response async for response in connected.infer_sample(np.array([1], np.int32))]
+
+
 for model in ("def", "generator", "async", "batch"):
     for count in (0, 1, 3):
         show(f"stream {model} of {count}", lambda: stream(f"stream_{model}", count))
@@ -264,11 +269,6 @@ show("two streams at once", two_streams)
 show("stream over http", lambda: DecoupledModelClient(ADDRESSES["http"], "stream_def"))
 show("asyncio stream over http", lambda: asyncio.run(http_stream()))
 show("stream of a coupled model", lambda: stream("add_sub", 1))
-
-
-async def http_stream() -> Any:
-    async with AsyncioDecoupledModelClient(ADDRESSES["http"], "stream_def", init_timeout_s=PATIENCE) as connected:
-        return [response async for response in connected.infer_sample(np.array([1], np.int32))]
 
 
 for url in ("https://localhost", "ftp://localhost:1", "http://", 5):
