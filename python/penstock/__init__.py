@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from penstock._model.model import Model, model
 from penstock._model.option_types import ModelOptions
-from penstock._model.pipeline import Pipeline, Step
+from penstock._model.pipeline import Pipeline
+from penstock._model.step import Step
 from penstock._serve.serve import serve
 from penstock._server.server import Server
 from penstock._spec.batching import Batching, BatchTooLarge

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from import_graph import check_no_circle, module_name
 
 from house import ROOT, relative, sources
 
@@ -44,11 +45,12 @@ LAYERS = [
 
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
 
-OWN = [
+WITHOUT_FACE = [
     path
     for path in sources(".py", under=PACKAGE)
-    if "compat" not in path.parts and relative(path) != f"{PACKAGE}__init__.py" and "hook" not in path.parts
+    if "compat" not in path.parts and relative(path) != f"{PACKAGE}__init__.py"
 ]
+OWN = [path for path in WITHOUT_FACE if "hook" not in path.parts]
 
 
 def part_of(path: Path) -> str:
@@ -84,6 +86,21 @@ def test_imports_go_down(path: Path) -> None:
             continue
         assert part in RANK, f"{where}: import it from where it is declared, not from the package's face"
         assert RANK[part] < RANK[own] or part == own, f"{where}: {part} is above {own}"
+
+
+def test_modules_import_in_one_direction() -> None:
+    check_no_circle({module_name(path): path for path in WITHOUT_FACE})
+
+
+def test_a_circle_is_found(tmp_path: Path) -> None:
+    for name, text in (
+        ("a", "import b"),
+        ("b", "if TYPE_CHECKING:\n    from c import C"),
+        ("c", "def f():\n    import a"),
+    ):
+        (tmp_path / f"{name}.py").write_text(text)
+    with pytest.raises(pytest.fail.Exception, match="import circle: "):
+        check_no_circle({path.stem: path for path in tmp_path.glob("*.py")})
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in OWN}), ids=relative)

@@ -40,6 +40,7 @@ class Listener:
         from penstock import _core
 
         self._table = AttachedModels(models, own)
+        self._sessions: set[Session] = set()
         self._sockets: list[_core.Listener] = []
         self._closed = False
         paths = _socket_paths(setting, addresses)
@@ -67,7 +68,7 @@ class Listener:
         """Ends all sessions, and waits up to 5 seconds for each. Ignores `timeout`."""
         del timeout
         self.close()
-        sessions = list(self._table.sessions)
+        sessions = list(self._sessions)
         for session in sessions:
             session.end("the server has stopped")
         for session in sessions:
@@ -84,7 +85,7 @@ class Listener:
             with suppress(OSError):
                 connection = socket.accept(_ACCEPT_TIMEOUT)
                 if connection is not None and socket_path.check_peer(connection):
-                    self._table.sessions.add(Session(connection, self._table))
+                    Session(connection, self._table, self._sessions)
 
 
 def _socket_paths(setting: str, addresses: list[str | None]) -> list[str]:

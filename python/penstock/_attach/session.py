@@ -28,15 +28,17 @@ class Session:
     Args:
         connection: The connection to the process.
         table: The attached models of all sessions.
+        sessions: All sessions that are connected; this one is in it until it disconnects.
     """
 
-    def __init__(self, connection: _core.ControlChannel, table: AttachedModels) -> None:
-        self._connection, self._table = connection, table
+    def __init__(self, connection: _core.ControlChannel, table: AttachedModels, sessions: set[Session]) -> None:
+        self._connection, self._table, self._sessions = connection, table, sessions
         self._send_lock = threading.Lock()
         self._channels: list[_core.InstanceChannel] = []
         self._keys: list[Key] = []
         """Models that it has attached, or that are being attached."""
         self._disconnected = False
+        sessions.add(self)
         self.thread = threading.Thread(target=self._run, name="penstock-attached", daemon=True)
         self.thread.start()
 
@@ -131,7 +133,7 @@ class Session:
         self._connection.close()
         if lost and not self._table.models.closed:
             _log.warning("the process that attached models is gone (%s): %s", reason, names)
-        self._table.sessions.discard(self)
+        self._sessions.discard(self)
 
     def _send(self, message: Mapping[str, str]) -> None:
         with self._send_lock:

@@ -10,7 +10,6 @@ from penstock.errors import AlreadyExists
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._attach.session import Session
     from penstock._repository.model_table import ModelTable
 
 __all__ = ["AttachedModels", "Key"]
@@ -31,7 +30,6 @@ class AttachedModels:
         self.models, self._own = models, own
         self.lock = threading.RLock()
         """Guards all changes of the attached models."""
-        self.sessions: set[Session] = set()
         self._reserved: set[Key] = set()
         self._serving: set[Key] = set()
 

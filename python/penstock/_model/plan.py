@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock._spec.tensor import Tensor
@@ -13,7 +13,7 @@ from penstock.errors import SignatureError
 
 if TYPE_CHECKING:
     from penstock._core import TensorHandle
-    from penstock._model.pipeline import Pipeline, Step
+    from penstock._model.step import Step
     from penstock._runtime.peers import Peers
     from penstock._spec.definition import Definition
 
@@ -26,6 +26,13 @@ _StepTensors = dict[str, "tuple[str, Tensor]"]
 class Plan:
     """The steps of a pipeline in an order in which they can run.
 
+    Args:
+        where: The pipeline, for errors.
+        steps: The steps in any order.
+        inputs: Names of the tensors in a request.
+        outputs: Names of the tensors in the response.
+        known: The definitions of the server's models.
+
     Raises:
         SignatureError: they do not fit together.
     """
@@ -35,20 +42,27 @@ class Plan:
     outputs: tuple[Tensor, ...]
     """Tensors of the response."""
 
-    def __init__(self, pipeline: Pipeline, known: Iterable[Definition]) -> None:
-        self._where = f"pipeline {pipeline.name!r}"
-        self._given = set(pipeline.inputs)
+    def __init__(
+        self,
+        where: str,
+        steps: Iterable[Step],
+        inputs: Sequence[str],
+        outputs: Sequence[str],
+        known: Iterable[Definition],
+    ) -> None:
+        self._where = where
+        self._given = set(inputs)
         known = list(known)
-        steps = [_BoundStep(step, self._found(step, known), self._where) for step in pipeline.steps]
-        self._makers = self._makers_of(steps)
-        for step in steps:
+        bound = [_BoundStep(step, self._found(step, known), where) for step in steps]
+        self._makers = self._makers_of(bound)
+        for step in bound:
             for name, tensor in step.inputs.values():
                 self._connect(step, name, tensor)
-        self._steps = self._in_order(steps)
-        self.inputs = tuple(self._taken(name) for name in pipeline.inputs)
-        self.outputs = tuple(self._made(name) for name in pipeline.outputs)
-        self._uses = Counter(name for step in steps for name, _ in step.inputs.values())
-        self._uses.update(pipeline.outputs)
+        self._steps = self._in_order(bound)
+        self.inputs = tuple(self._taken(name) for name in inputs)
+        self.outputs = tuple(self._made(name) for name in outputs)
+        self._uses = Counter(name for step in bound for name, _ in step.inputs.values())
+        self._uses.update(outputs)
         self._is_chain = all(before in step.after for before, step in zip(self._steps, self._steps[1:], strict=False))
 
     async def run(self, *given: Any) -> tuple[TensorHandle, ...]:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from penstock._runtime import payload_kind, pickling
 from penstock._runtime.threads import thread_settings
@@ -17,7 +17,8 @@ from penstock._spec.placement import Spawning
 from penstock.errors import SignatureError
 
 if TYPE_CHECKING:
-    from penstock._model.model import Model
+    from collections.abc import Callable, Mapping
+
     from penstock._spec.definition import Definition
     from penstock._spec.instances import Processes
 
@@ -35,7 +36,16 @@ _ELSEWHERE = (
 )
 
 
-def spawning(processes: Processes, definition: Definition, model: Model[..., Any], payload: bytes | None) -> Spawning:
+class Wrapper(Protocol):
+    """A model, as the function or class that it wraps and the options that it was given."""
+
+    @property
+    def __wrapped__(self) -> Callable[..., Any]: ...
+    @property
+    def _options(self) -> Mapping[str, Any]: ...
+
+
+def spawning(processes: Processes, definition: Definition, model: Wrapper, payload: bytes | None) -> Spawning:
     """The processes to start for a model. Without a payload, it is determined from the model.
 
     Raises:
@@ -63,7 +73,7 @@ def _arguments(title: str, *, elsewhere: bool) -> list[str]:
     return [*flags, "-c", _PROGRAM, title, *filter(_is_text, sys.path)]
 
 
-def _payload(processes: Processes, definition: Definition, model: Model[..., Any]) -> bytes:
+def _payload(processes: Processes, definition: Definition, model: Wrapper) -> bytes:
     if processes.factory is not None:
         function, arguments = processes.factory
         return payload_kind.MADE + json.dumps({"function": function, "arguments": json.loads(arguments)}).encode()
@@ -73,7 +83,7 @@ def _payload(processes: Processes, definition: Definition, model: Model[..., Any
     return payload_kind.BY_VALUE + pickling.dump(replace(definition, processes=None, explainer=None))
 
 
-def _reference(model: Model[..., Any]) -> tuple[str, str] | None:
+def _reference(model: Wrapper) -> tuple[str, str] | None:
     """A module or file that another process can import, and the model's name in it. None if there is none."""
     target: Any = model.__wrapped__
     module = sys.modules.get(getattr(target, "__module__", None) or "")
@@ -90,7 +100,7 @@ def _reference(model: Model[..., Any]) -> tuple[str, str] | None:
     return None
 
 
-def _homes(model: Model[..., Any]) -> list[ModuleType]:
+def _homes(model: Wrapper) -> list[ModuleType]:
     """The modules of user code that hold the model."""
     return [
         one

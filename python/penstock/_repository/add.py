@@ -14,29 +14,31 @@ from penstock.errors import NotFound, Unavailable
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._repository.manager import ModelManager
+    from penstock._repository.model_table import ModelTable
+    from penstock._repository.sources import Sources
     from penstock._spec.definition import Definition
 
 __all__ = ["add", "remove"]
 
 
 def add(
-    manager: ModelManager,
+    table: ModelTable,
+    sources: Sources,
     define_all: Callable[[list[Definition]], Iterable[Definition]],
     replaced: Collection[tuple[str, str]] = frozenset(),
 ) -> list[str]:
-    """Adds models. The caller holds the manager's lock. See `Server.add`.
+    """Adds models to those given. The caller holds the manager's lock. See `Server.add`.
 
     Args:
-        manager: The manager of the server.
+        table: The server's models.
+        sources: The sources of the models. The added ones become part of them.
         define_all: Returns all definitions, for the list of those that stay.
         replaced: Names and versions of present models that may be replaced.
     """
-    table = manager.table
     _check_open(table.models)
     staying = [
         definition
-        for definition in manager.given.definitions()
+        for definition in sources.given.definitions()
         if (definition.name, definition.version) not in replaced
     ]
     known = {(definition.name, definition.version) for definition in staying}
@@ -47,7 +49,7 @@ def add(
         if not belongs_to_model(definition.name) and (definition.name, definition.version) not in known
     ]
     added = GivenModels(new, fingerprint)
-    replace_all.check_names(manager, added)
+    replace_all.check_names(table, sources, added)
     for name, offer in added.offers().items():
         table.describe(name, loading=offer.versions)
     try:
@@ -58,38 +60,37 @@ def add(
         replace_all.check_routes(table.models, ready)
     except BaseException:
         for name in added.offers():
-            _update_index(manager, name)
+            _update_index(table, sources, name)
         _check_open(table.models)
         raise
-    manager.given = manager.given.plus(added)
+    sources.given = sources.given.plus(added)
     for name, versions in ready.items():
         table.swap(name, versions, table.state(name).serving)
         table.describe(name)
     return [*ready]
 
 
-def remove(manager: ModelManager, name: str, version: str | None) -> None:
+def remove(table: ModelTable, sources: Sources, name: str, version: str | None) -> None:
     """Removes a model, or one version of it. The caller holds the manager's lock. See `Server.remove`."""
-    offer = manager.given.offers().get(name)
+    offer = sources.given.offers().get(name)
     if offer is None or (version is not None and version not in offer.versions):
         which = f"{name!r}" if version is None else f"{name!r} version {version!r}"
         raise NotFound(f"the server was given no model {which}")
-    table = manager.table
     _check_open(table.models)
-    staying = manager.given.minus(name, offer.versions if version is None else [version])
-    call_graph.check(staying.definitions(), all_known=not manager.folders)
-    manager.given = staying
+    staying = sources.given.minus(name, offer.versions if version is None else [version])
+    call_graph.check(staying.definitions(), all_known=not sources.folders)
+    sources.given = staying
     state = table.state(name)
     table.swap(name, [], [other for other in state.serving if version is not None and other != version])
     state.failed.clear()
-    _update_index(manager, name)
+    _update_index(table, sources, name)
 
 
-def _update_index(manager: ModelManager, name: str) -> None:
-    if name in manager.given.offers():
-        manager.table.describe(name)
+def _update_index(table: ModelTable, sources: Sources, name: str) -> None:
+    if name in sources.given.offers():
+        table.describe(name)
     else:
-        manager.table.forget(name)
+        table.forget(name)
 
 
 def _check_open(models: _core.ModelRegistry) -> None:

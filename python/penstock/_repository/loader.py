@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from penstock._repository import failures, replace_all, uploads
 from penstock._repository.model_state import ReadyVersion
 from penstock._repository.overrides import Overrides
-from penstock._repository.sources import Offer
+from penstock._repository.sources import Offer, Sources
 from penstock._spec.versions import VersionPolicy
 from penstock.errors import InvalidInput, NotFound, PenstockError, Unavailable
 
@@ -28,19 +28,19 @@ class Loader:
 
     Args:
         table: The server's models.
-        offers: Reads what the sources offer now. Raises OSError if a folder cannot be read.
+        sources: The sources of the models.
         config: The server's settings.
     """
 
-    def __init__(self, table: ModelTable, offers: Callable[[], Mapping[str, Offer]], config: ServerConfig) -> None:
-        self._table, self._offers = table, offers
+    def __init__(self, table: ModelTable, sources: Sources, config: ServerConfig) -> None:
+        self._table, self._sources = table, sources
         self._load_files = config.load_files
         self._policy = VersionPolicy.parse(config.version_policy)
 
     def poll(self, *, load: bool) -> None:
         """Reads the folders. Updates the index, and with `load` also the versions that serve."""
         try:
-            offers = self._offers()
+            offers = self._sources.offers()
         except OSError as error:
             _log.warning("the model repository cannot be read, what serves goes on: %s", error)
             return
@@ -53,7 +53,7 @@ class Loader:
 
     def announce(self) -> None:
         """Adds the models that can be loaded to the index."""
-        self._table.announce(self._offers())
+        self._table.announce(self._sources.offers())
 
     def load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
         """Loads a model for a client, from its folder or from files that came with the request.
@@ -64,7 +64,7 @@ class Loader:
         if files and not self._load_files:
             raise failures.no_files()
         self._table.check_not_attached(name)
-        offers = self._offers()
+        offers = self._sources.offers()
         self._table.announce(offers)
         # Uploaded files replace all that the repository has of the model, its configuration too.
         offer = uploads.offer(name, files, self._policy) if files else offers.get(name)
@@ -85,7 +85,7 @@ class Loader:
             PenstockError: the model is unknown, or attached by another process.
         """
         self._table.check_not_attached(name)
-        if not self._table.has(name) and name not in self._offers():
+        if not self._table.has(name) and name not in self._sources.offers():
             raise NotFound(f"unknown model '{failures.printable(name)}'")
         state = self._table.state(name)
         state.unloaded = [*state.serving] or state.unloaded

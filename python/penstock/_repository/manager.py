@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING
 
 from penstock._repository import add, replace_all
@@ -18,7 +18,7 @@ from penstock._repository.initial import define, initial_offers
 from penstock._repository.loader import Loader
 from penstock._repository.model_state import ModelState
 from penstock._repository.model_table import ModelTable
-from penstock._repository.sources import Folder, GivenModels, Offer, Source, merge_offers
+from penstock._repository.sources import Folder, GivenModels, Source, Sources
 from penstock._spec.versions import VersionPolicy
 
 if TYPE_CHECKING:
@@ -55,11 +55,10 @@ class ModelManager:
         control: Control | None = None,
     ) -> None:
         policy = VersionPolicy.parse(config.version_policy)
-        self.given = GivenModels(given)
-        self.folders = [Folder(path, policy) for path in config.repository]
+        self._sources = Sources(GivenModels(given), [Folder(path, policy) for path in config.repository])
         self.table = ModelTable()
         self._config, self._control, self._may_be_empty = config, control, may_be_empty
-        self._loader = Loader(self.table, self._offers, config)
+        self._loader = Loader(self.table, self._sources, config)
         self._changes = threading.Lock()
         """Held during each change of what serves, by the manager's thread or by a caller of the server."""
         self._thread: threading.Thread | None = None
@@ -72,7 +71,7 @@ class ModelManager:
             StartupError: a folder cannot be read, two models have one name, or a model of `load_models` is unknown.
         """
         definitions = []
-        sources: list[Source] = [self.given, *self.folders]
+        sources: list[Source] = [self._sources.given, *self._sources.folders]
         for name, offer in initial_offers(sources, self._config, required=not self._may_be_empty).items():
             versions = define(name, offer)
             serving = {version.version: offer.versions[version.version].fingerprint for version in versions}
@@ -92,8 +91,8 @@ class ModelManager:
     def reload(self, read: Callable[[], Iterable[Definition]], folders: Iterable[str] = ()) -> list[str]:
         """Replaces the given definitions by those that `read` returns. See `Server.reload`."""
         with self._changes:
-            names = replace_all.replace_given(self, read, tuple(folders))
-            if self._config.model_control != "explicit" and self.folders:
+            names = replace_all.replace_given(self.table, self._sources, read, tuple(folders))
+            if self._config.model_control != "explicit" and self._sources.folders:
                 self._loader.poll(load=True)
             self._start_thread()
         return names
@@ -105,7 +104,7 @@ class ModelManager:
     ) -> list[str]:
         """Adds the definitions that `define_all` returns for the present ones. See `Server.add`."""
         with self._changes:
-            names = add.add(self, define_all, replaced)
+            names = add.add(self.table, self._sources, define_all, replaced)
             if replaced:
                 self._start_thread()
             return names
@@ -113,7 +112,7 @@ class ModelManager:
     def remove(self, name: str, version: str | None) -> None:
         """Removes a given model. See `Server.remove`."""
         with self._changes:
-            add.remove(self, name, version)
+            add.remove(self.table, self._sources, name, version)
             self._start_thread()
 
     def stop(self, timeout: float | None = None) -> list[str]:
@@ -160,6 +159,3 @@ class ModelManager:
         if load is not None and load[1]:
             # A failed load holds the uploaded files until its traceback is collected.
             gc.collect()
-
-    def _offers(self) -> Mapping[str, Offer]:
-        return merge_offers([self.given, *self.folders])

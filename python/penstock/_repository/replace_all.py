@@ -13,23 +13,25 @@ from penstock.errors import StartupError, Unavailable
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock._repository.manager import ModelManager
+    from penstock._repository.model_table import ModelTable
+    from penstock._repository.sources import Sources
     from penstock._spec.definition import Definition
 
 __all__ = ["check_names", "check_routes", "replace_given"]
 
 
-def replace_given(manager: ModelManager, read: Callable[[], Iterable[Definition]], folders: Sequence[str]) -> list[str]:
+def replace_given(
+    table: ModelTable, sources: Sources, read: Callable[[], Iterable[Definition]], folders: Sequence[str]
+) -> list[str]:
     """Replaces the given models. The caller holds the manager's lock. See `Server.reload`."""
-    table = manager.table
-    old = manager.given.offers()
+    old = sources.given.offers()
     for name in old:
         table.describe(name, loading=table.state(name).serving)
     try:
         fingerprint = object()
         definitions = [definition for definition in read() if not belongs_to_model(definition.name)]
         given = GivenModels(definitions, fingerprint)
-        check_names(manager, given)
+        check_names(table, sources, given)
         ready: dict[str, list[ReadyVersion]] = {}
         for definition in definitions:
             # A model that a client has unloaded stays unloaded when its code is reloaded.
@@ -46,7 +48,7 @@ def replace_given(manager: ModelManager, read: Callable[[], Iterable[Definition]
             state.failed = {version: (None, str(failure)) for version in state.serving}
         raise failure from error
     else:
-        manager.given = given
+        sources.given = given
         for name, versions in ready.items():
             table.state(name).failed.clear()
             table.swap(name, versions, [])
@@ -55,7 +57,7 @@ def replace_given(manager: ModelManager, read: Callable[[], Iterable[Definition]
             table.forget(name)
         return list(ready)
     finally:
-        for name in manager.given.offers():
+        for name in sources.given.offers():
             table.describe(name)
 
 
@@ -70,7 +72,7 @@ def check_routes(
     models.check_routes([version.model for versions in ready.values() for version in versions], [*leaving])
 
 
-def check_names(manager: ModelManager, given: GivenModels) -> None:
+def check_names(table: ModelTable, sources: Sources, given: GivenModels) -> None:
     """Reserves the names of models, and checks that the new ones are not in a folder too.
 
     Raises:
@@ -78,8 +80,8 @@ def check_names(manager: ModelManager, given: GivenModels) -> None:
         AlreadyExists: another process has attached a model of the same name.
     """
     for name in given.offers():
-        manager.table.claim(name)
-    before = manager.given.offers().keys()
-    for folder in manager.folders:
+        table.claim(name)
+    before = sources.given.offers().keys()
+    for folder in sources.folders:
         if twice := (given.offers().keys() - before) & folder.offers().keys():
             raise StartupError(f"model {min(twice)!r} is given twice, one of them in a repository")

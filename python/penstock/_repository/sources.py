@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -14,7 +14,7 @@ from penstock._repository.kinds import kinds
 from penstock._spec.definition import Definition
 from penstock._spec.versions import ALL, VersionPolicy
 
-__all__ = ["Folder", "GivenModels", "Offer", "Source", "Version", "is_name", "merge_offers", "read_offer"]
+__all__ = ["Folder", "GivenModels", "Offer", "Source", "Sources", "Version", "is_name", "read_offer"]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 """Names of folders that can be models or versions. Hidden folders and those of tools are not."""
@@ -116,6 +116,27 @@ class Folder:
         return offers
 
 
+@dataclass(slots=True)
+class Sources:
+    """The sources of a server's models. Given models take precedence over folders."""
+
+    given: GivenModels
+    folders: Sequence[Folder]
+
+    def offers(self) -> Mapping[str, Offer]:
+        """The present models, by name.
+
+        Raises:
+            OSError: a folder cannot be read now.
+        """
+        sources: list[Source] = [self.given, *self.folders]
+        offers: dict[str, Offer] = {}
+        for source in sources:
+            for name, offer in source.offers().items():
+                offers.setdefault(name, offer)
+        return offers
+
+
 def is_name(text: str) -> bool:
     """True if a folder of that name can be a model, or a version."""
     return _NAME.fullmatch(text) is not None
@@ -138,15 +159,6 @@ def read_offer(folder: Path, model: str, policy: VersionPolicy) -> Offer | None:
         }
         return Offer(versions, policy, config)
     return None
-
-
-def merge_offers(sources: Iterable[Source]) -> dict[str, Offer]:
-    """The present models of several sources, by name; the first source with a name takes precedence."""
-    offers: dict[str, Offer] = {}
-    for source in sources:
-        for name, offer in source.offers().items():
-            offers.setdefault(name, offer)
-    return offers
 
 
 def _always(definition: Definition) -> Callable[[], Definition]:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Awaitable, Mapping
 
     from typing_extensions import Self
 
-    from penstock.client._asynchronous import AsyncClient
     from penstock.client._result import Result
-    from penstock.client._synchronous import Client
 
 __all__ = ["AsyncSequence", "Sequence"]
+
+
+class _Client(Protocol):
+    """The part of `Client` that a sequence calls."""
+
+    def infer(self, model: str, inputs: Mapping[str, Any] | None = None, /, **options: Any) -> Result: ...
+
+
+class _AsyncClient(Protocol):
+    """The part of `AsyncClient` that a sequence awaits."""
+
+    def infer(self, model: str, inputs: Mapping[str, Any] | None = None, /, **options: Any) -> Awaitable[Result]: ...
 
 
 class _Flags:
@@ -52,7 +62,7 @@ class Sequence(_Flags):
         ...     counting.infer(x=np.ones(1, np.int32), end=True)
     """
 
-    def __init__(self, client: Client, model: str, sequence_id: int | str) -> None:
+    def __init__(self, client: _Client, model: str, sequence_id: int | str) -> None:
         super().__init__(sequence_id)
         self._client, self._model = client, model
 
@@ -73,7 +83,7 @@ class Sequence(_Flags):
 class AsyncSequence(_Flags):
     """A sequence of an `AsyncClient`; see `Sequence`."""
 
-    def __init__(self, client: AsyncClient, model: str, sequence_id: int | str) -> None:
+    def __init__(self, client: _AsyncClient, model: str, sequence_id: int | str) -> None:
         super().__init__(sequence_id)
         self._client, self._model = client, model
 
