@@ -100,6 +100,7 @@ def test_python_values_are_converted_to_the_models_datatype(client: Client) -> N
     assert client.infer("add", a=2, b=0.5).value.item() == 2.5
     assert client.infer("double", x=[1, 2, 3]).y.tolist() == [[2, 4, 6]]
     assert client.infer("double", x=[[1, 2, 3], [4, 5, 6]]).y.tolist() == [[2, 4, 6], [8, 10, 12]]
+    assert client.infer("same_UINT8", x=[[1.0, 255]]).y.tolist() == [[1, 255]]
     assert client.infer("same_BYTES", x=[["a", b"b"]]).y.tolist() == [[b"a", b"b"]]
 
 
@@ -110,6 +111,14 @@ def test_invalid_arguments_are_rejected_with_the_reason(client: Client, x: Array
         InvalidInput, match="input 'x' cannot be converted to FP32: could not convert string to float: 'a'"
     ):
         client.infer("double", x=["a", "b", "c"])
+    with pytest.raises(InvalidInput, match=r"input 'x' cannot be converted to UINT8: got 1\.5 at index \[0, 1\]"):
+        client.infer("same_UINT8", x=[[1.0, 1.5]])
+    with pytest.raises(InvalidInput, match="input 'x' cannot be converted to UINT8: got 300 at index 0, expected"):
+        client.infer("same_UINT8", x=[300])
+    with pytest.raises(InvalidInput, match="input 'x' cannot be converted to INT64: got nan at index 0, expected"):
+        client.infer("same_INT64", x=[float("nan")])
+    with pytest.raises(InvalidInput, match="input 'x' is an array of float64, expected UINT8"):
+        client.infer("same_UINT8", x=np.ones((1, 2)), datatypes={"x": "UINT8"})
     with pytest.raises(InvalidInput, match="input 'x' is an array of complex128, expected a type that the protocol"):
         client.infer("double", x=x.astype(complex))
     with pytest.raises(InvalidInput, match="input 'x' is an array of float32, expected INT8"):

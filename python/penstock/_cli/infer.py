@@ -108,9 +108,13 @@ def _array(tensor: Mapping[str, Any]) -> Any:
     import numpy as np
 
     from penstock._spec import datatypes
+    from penstock._spec.elements import exact_array
 
     dtype = datatypes.ARRAY_DTYPES.get(tensor["datatype"], np.dtype(object))
-    return np.array(tensor["data"], dtype=dtype).reshape(tensor["shape"])
+    try:
+        return exact_array(tensor["data"], dtype).reshape(tensor["shape"])
+    except (ValueError, OverflowError) as error:
+        raise ValueError(f"input {tensor['name']!r} cannot be converted to {tensor['datatype']}: {error}") from None
 
 
 def _pairs(what: str, given: Iterable[str]) -> Iterator[tuple[str, str]]:

@@ -112,7 +112,7 @@ def _with_batch_axis(label: str, name: str, value: Any, declared: Tensor | None)
     try:
         array, _ = as_array(name, value, declared)
     except (TypeError, ValueError) as error:
-        raise LoadError(f"{label}: input {name!r}: {error}") from error
+        raise LoadError(f"{label}: {error}") from error
     if declared is not None and array.ndim == len(declared.shape):
         array = array[np.newaxis]
     if array.ndim == 0:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from penstock._spec import datatypes
+from penstock._spec.elements import exact_array
 from penstock._spec.tensor import Tensor
 from penstock.errors import PenstockError
 
@@ -82,7 +83,8 @@ def as_array(name: str, value: Any, declared: Tensor | None) -> tuple[Array, str
     """A value as the array that is sent, and its datatype on the wire.
 
     Raises:
-        TypeError, ValueError: it makes no array that the protocol has.
+        TypeError: an array of a dtype that the protocol does not have.
+        ValueError: a value that cannot be converted to the declared datatype.
     """
     if declared is not None and declared.datatype == datatypes.BYTES and not isinstance(value, np.ndarray):
         return _bytes_array(value, declared), datatypes.BYTES
@@ -90,7 +92,11 @@ def as_array(name: str, value: Any, declared: Tensor | None) -> tuple[Array, str
         array = np.asarray(value)
         array = array.astype(array.dtype.newbyteorder("="), copy=False)
     else:
-        array = np.asarray(value, dtype=None if declared is None else declared.dtype)
+        try:
+            array = exact_array(value, None if declared is None else declared.dtype)
+        except (TypeError, ValueError, OverflowError) as error:
+            datatype = "an array" if declared is None else declared.datatype
+            raise ValueError(f"input {name!r} cannot be converted to {datatype}: {error}") from None
     found = datatypes.wire_name(array.dtype)
     if found is None:
         raise TypeError(f"input {name!r} is an array of {array.dtype}, which the protocol does not have")

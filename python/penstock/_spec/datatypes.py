@@ -6,6 +6,8 @@ from typing import Any, NamedTuple, Union
 
 import numpy as np
 
+from penstock._spec.elements import exact_array
+
 # numpy has no public type for the arguments of np.dtype that includes the types of ml_dtypes.
 DatatypeLike = Union[str, type, "np.dtype[Any]"]
 """A numpy dtype or scalar type, `bytes`, `str`, `bool`, `int`, `float`, or a wire name such as "BF16"."""
@@ -92,12 +94,9 @@ def element(value: object, datatype: Datatype) -> bytes:
         raise ValueError(problem)
     try:
         with np.errstate(invalid="ignore", over="ignore"):
-            one = np.asarray(value).astype(datatype.dtype)
+            one = exact_array(value, datatype.dtype)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(problem) from None
-    # A fraction or a number out of range would be converted to another number.
-    if datatype.dtype.kind in "iub" and one != value:
-        raise ValueError(problem)
     data = one.tobytes()
     return data[2:] if datatype.name == "BF16" and datatype.dtype == np.float32 else data
 

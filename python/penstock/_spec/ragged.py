@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from penstock._spec.elements import exact_array
+
 __all__ = ["Padded", "Ragged"]
 
 Array = npt.NDArray[Any]
@@ -49,9 +51,10 @@ class Ragged:
         """Concatenates rows that differ only in length. `dtype` applies to rows that are lists, not arrays.
 
         Raises:
-            ValueError: there are no rows, or their other axes differ.
+            ValueError: there are no rows, their other axes differ, or an element is not a value of `dtype`.
         """
-        arrays = [row if isinstance(row, np.ndarray) else np.asarray(row, dtype) for row in rows]
+        dtype = None if dtype is None else np.dtype(dtype)
+        arrays = [row if isinstance(row, np.ndarray) else exact_array(row, dtype) for row in rows]
         if any(array.ndim == 0 for array in arrays):
             raise ValueError("Ragged: a row is a number, which has no length")
         return cls(np.concatenate(arrays), [len(array) for array in arrays])

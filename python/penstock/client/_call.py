@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from penstock._spec import datatypes
+from penstock._spec.elements import exact_array
 from penstock.errors import InvalidInput
 
 __all__ = ["Call", "Declared", "call", "declared", "needs_metadata"]
@@ -106,7 +107,7 @@ def _number_array(value: Any, datatype: str) -> Array:
     dtype = datatypes.ARRAY_DTYPES.get(datatype)
     if dtype is None:
         raise ValueError("it is not a datatype of the protocol")
-    return np.asarray(value, dtype=dtype)
+    return exact_array(value, dtype)
 
 
 def _bytes_array(value: Any, rank: int) -> Array:

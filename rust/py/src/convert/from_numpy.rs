@@ -9,7 +9,13 @@
 //! memory of an input or of another model's response. Views, buffers and memoryviews hold references. Code that
 //! retains a bare pointer to such memory is not detected.
 
-use super::{array_form::ArrayForm, from_objects, tensor_handle::TensorHandle, to_numpy::TensorMemory};
+use super::{
+    array_form::ArrayForm,
+    from_numbers::{self, wrong_element},
+    from_objects,
+    tensor_handle::TensorHandle,
+    to_numpy::TensorMemory,
+};
 use crate::errors::class_of;
 use half::bf16;
 use numpy::{
@@ -76,10 +82,10 @@ fn as_array<'py>(
             let item = error.into_inner();
             let made = match item.hasattr("dtype").unwrap_or(false) {
                 true => numpy().and_then(|numpy| numpy.call_method1("asarray", (&item,))),
-                false => numpy().and_then(|numpy| numpy.call_method1("asarray", (&item, dtype))),
+                false => from_numbers::array(&item, dtype),
             };
             let made = made.and_then(|made| Ok(made.cast_into::<PyUntypedArray>()?));
-            made.map_err(|_| unfit(class_of(&item)))?
+            made.map_err(|error| unfit(wrong_element(py, &error).unwrap_or_else(|| class_of(&item))))?
         }
     };
     let own = array.dtype();

@@ -3,6 +3,7 @@
 pub(crate) mod array_form;
 pub(crate) mod borrow;
 pub(crate) mod from_any_array;
+pub(crate) mod from_numbers;
 pub(crate) mod from_numpy;
 pub(crate) mod from_objects;
 pub(crate) mod parameters;

@@ -55,7 +55,7 @@ pub(crate) fn returned<'py>(
     };
     taken().map_err(|error| {
         let (model, name) = (&spec.name, &spec.outputs[index].name);
-        let what = class_of(&item);
-        Error::handler(format!("model '{model}' returned {what} for output '{name}', whose rows do not fit: {error}"))
+        let (what, why) = (class_of(&item), error.value(py));
+        Error::handler(format!("model '{model}' returned {what} for output '{name}', whose rows do not fit: {why}"))
     })
 }

@@ -4,9 +4,10 @@ use crate::{
     convert::{
         array_form::form,
         borrow::{self, donate},
+        from_numbers::{self, wrong_element},
         tensor_handle::{Donated, TensorHandle},
     },
-    errors::raised,
+    errors::{invalid, raised},
 };
 use numpy::{PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _};
 use penstock_core::{Buffer, Datatype, Tensor};
@@ -34,15 +35,21 @@ fn borrowed(name: &str, datatype: Option<Datatype>, value: Bound<'_, PyAny>) -> 
     } else if value.hasattr("dtype")? {
         py.import("numpy")?.call_method1("asarray", (value,))?
     } else {
-        // Numbers, texts and lists of them take the declared type, if there is one.
-        let numpy = py.import("numpy")?;
-        match datatype.map(|datatype| form(py, datatype).dtype) {
-            Some(Some(dtype)) => numpy.call_method1("asarray", (value, dtype))?,
-            Some(None) => numpy.call_method1("asarray", (value, "O"))?,
-            None => numpy.call_method1("asarray", (value,))?,
-        }
+        listed(name, datatype, value)?
     };
     borrow::tensor(name, value, datatype.map(Datatype::name))
+}
+
+/// The array of a number, a text or a list. It has the declared type, if there is one.
+fn listed<'py>(name: &str, datatype: Option<Datatype>, value: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let py = value.py();
+    let numpy = py.import("numpy")?;
+    let Some(datatype) = datatype else { return numpy.call_method1("asarray", (value,)) };
+    let Some(dtype) = form(py, datatype).dtype else { return numpy.call_method1("asarray", (value, "O")) };
+    from_numbers::array(&value, dtype.bind(py)).map_err(|error| match wrong_element(py, &error) {
+        Some(element) => invalid(py, &format!("input '{name}' has {element}, expected {datatype}")),
+        None => error,
+    })
 }
 
 /// A tensor over the memory of a donated array. The array is copied like any other if it is read-only, not contiguous,
