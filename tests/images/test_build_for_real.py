@@ -153,7 +153,6 @@ def container(image: Image) -> Iterator[str]:
     image.store.buildah("rm", name)
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="penstock.toml needs Python 3.11")
 class TestAnImage:
     def test_it_serves_and_is_asked_from_inside(self, image: Image, container: str) -> None:
         entry = image.store.configuration("localhost/digits:1")["config"]

@@ -141,8 +141,6 @@ def test_what_was_remembered_and_is_broken_is_told(app: Path, text: str) -> None
 def test_flags_and_the_table_come_over_what_the_folder_says(
     programs: Programs, app: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    if sys.version_info < (3, 11):
-        pytest.skip("penstock.toml needs Python 3.11")
     (app / "requirements.txt").write_text("alpha\n")
     (app / "penstock.toml").write_text(
         '[image]\npython_version = "3.12"\nsystem_packages = ["libgomp1"]\nfiles = {"app.py" = "/data/copy.py"}\n'
@@ -205,8 +203,6 @@ def test_a_build_needs_a_name_or_a_place(app: Path, capsys: pytest.CaptureFixtur
     ],
 )
 def test_a_wrong_table_is_refused(app: Path, table: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    if sys.version_info < (3, 11):
-        pytest.skip("penstock.toml needs Python 3.11")
     (app / "penstock.toml").write_text(table)
     assert main.main(["build", str(app), "--dry-run"]) == 1
     assert message in capsys.readouterr().err

@@ -109,7 +109,6 @@ def test_code_that_is_asked_for_is_served(app: Path, flags: tuple[str, ...]) -> 
         (("--config", "/dev/null"), {}, "its settings are in a file of this machine"),
     ],
 )
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="a configuration file needs Python 3.11")
 def test_what_would_mean_something_else_in_a_container_is_served_here(
     app: Path, flags: tuple[str, ...], environment: dict[str, str], why: str
 ) -> None:

@@ -210,11 +210,8 @@ def read_toml(path: str) -> dict[str, Any]:
     """All tables of a file."""
     try:
         import tomllib
-    except ImportError:
-        raise ConfigError(
-            f"{path} cannot be read on Python 3.10, which has no TOML reader: use Python 3.11 or newer, "
-            "or give the settings as flags or PENSTOCK_* variables and remove the file"
-        ) from None
+    except ImportError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[import-not-found]
     try:
         with open(path, "rb") as file:
             return dict(tomllib.load(file))

@@ -57,11 +57,8 @@ def _text_lines(path: Path, visited: set[Path]) -> Iterator[str]:
 def _project_lines(path: Path) -> Iterator[str]:
     try:
         import tomllib
-    except ImportError:
-        try:
-            import tomli as tomllib  # type: ignore[import-not-found]
-        except ImportError:
-            raise StartupError("pyproject.toml needs Python 3.11, or the package tomli") from None
+    except ImportError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[import-not-found]
     try:
         found: dict[str, Any] = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
