@@ -1,4 +1,7 @@
-"""Requirements files, read as pip does."""
+"""Requirements files, read as pip does.
+
+The 11 lines that split a file are by hand: packaging parses single requirements, without comments, options and `-r`.
+"""
 
 from __future__ import annotations
 
