@@ -198,7 +198,7 @@ def test_python_without_penstock_is_reported() -> None:
     )
     done = shim("python", "-c", bare)
     assert done.returncode == 1
-    assert "ModuleNotFoundError: penstock shim: pytriton shall be penstock.compat.pytriton" in done.stderr
+    assert "ModuleNotFoundError: penstock shim: pytriton is served by penstock.compat.pytriton" in done.stderr
     assert f"install penstock for {sys.executable}" in done.stderr
 
 

@@ -1,1 +1,1 @@
-"""From a user callable to a handler: type hints, signature, adapters, JSON documents."""
+"""Handlers from user callables: type hints, signature, adapters, JSON documents."""

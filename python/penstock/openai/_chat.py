@@ -26,16 +26,17 @@ Message = dict[str, Any]
 class Chat(Generating):
     """Serves a model at `/v1/chat/completions`.
 
+    With a template, the model's input is the prompt. Without one, it is the list of messages as a JSON document:
+    `def chat(messages: list[dict[str, Any]]) -> Iterator[str]`.
+
     Args:
-        model: The model, as for `Completions`. Its input takes the prompt that `template` makes; without a template it
-            takes the messages as a JSON document: `def chat(messages: list[dict[str, Any]]) -> Iterator[str]`.
-        template: Makes the prompt of a list of messages, each with `role` and `content`, a text. A tokenizer's
-            `apply_chat_template` is one: `lambda messages: tokenizer.apply_chat_template(messages, tokenize=False,
-            add_generation_prompt=True)`.
-        name: What clients name as `model`; else the model's own name.
-        input: The input that takes it; needed where several could.
-        output: The output with the text; needed where several could be.
-        tokens: Counts the tokens of a text for `usage`. Without it `usage` says 0.
+        model: The model, as for `Completions`.
+        template: Converts messages to a prompt. Each message has `role` and `content`, both text. Example:
+            `lambda messages: tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)`.
+        name: The `model` in requests; default: the model's name.
+        input: Name of the input; required if several inputs fit.
+        output: Name of the text output; required if several outputs fit.
+        tokens: Counts the tokens of a text, for `usage`; default: `usage` is 0.
 
     Raises:
         SignatureError: the model has no such input or output.
@@ -63,7 +64,7 @@ class Chat(Generating):
         self._template = template
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
-        """The response to a request: a document, or an iterator of the documents of events."""
+        """Returns the response: a document, or an iterator over the documents of a stream's events."""
         run = self._run(body)
         check_once(body)
         body.refuse({"logprobs": (False,), "top_logprobs": (0,), "response_format": ({"type": "text"},)})
@@ -114,7 +115,7 @@ class Chat(Generating):
 
 
 def _content(content: Any, where: str) -> str:
-    """The text of a message, whose content may be a list of parts."""
+    """Checks a message's content, a text or a list of parts. Returns its text."""
     if content is None:
         return ""
     if isinstance(content, str):
@@ -128,7 +129,7 @@ def _content(content: Any, where: str) -> str:
 
 
 def _message_text(message: Message) -> str:
-    """The text of a message, without other content."""
+    """Returns the text parts of a message, joined."""
     content = message.get("content")
     if isinstance(content, list):
         return "".join(str(one["text"]) for one in content if isinstance(one, dict) and "text" in one)

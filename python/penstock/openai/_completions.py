@@ -24,16 +24,16 @@ MOST_PROMPTS = 128
 class Completions(Generating):
     """Serves a model at `/v1/completions`.
 
-    The model takes and returns text, at once or in chunks if it streams. What a client sends besides the
-    prompt, such as `temperature` and `max_tokens`, its handler finds in `ctx.parameters`. `stop` is looked after here.
+    The model's input is a prompt, its output text: the whole text, or its chunks if the handler streams. Members of a
+    request such as `temperature` and `max_tokens` are in `ctx.parameters`. The route itself ends texts at `stop`.
 
     Args:
-        model: The model; it is served in addition to the routes. Its optional output `finish_reason` is the reason
-            for the end of the text ("stop" or "length"); the last value counts.
-        name: What clients name as `model`; else the model's own name.
-        input: The input that takes the prompt; needed where several could.
-        output: The output with the text; needed where several could be.
-        tokens: Counts the tokens of a text for `usage`. Without it `usage` says 0.
+        model: The model. The server needs it too. Its optional output `finish_reason` is "stop" or "length"; the last
+            value counts.
+        name: The `model` in requests; default: the model's name.
+        input: Name of the prompt input; required if several inputs fit.
+        output: Name of the text output; required if several outputs fit.
+        tokens: Counts the tokens of a text, for `usage`; default: `usage` is 0.
 
     Raises:
         SignatureError: the model has no such input or output.
@@ -59,7 +59,7 @@ class Completions(Generating):
         super().__init__(model, name=name, input=input, output=output, tokens=tokens)
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
-        """The response to a request: a document, or an iterator of the documents of events."""
+        """Returns the response: a document, or an iterator over the documents of a stream's events."""
         runs = [Run(prompt) for prompt in body.texts("prompt", MOST_PROMPTS)]
         check_once(body)
         body.refuse({"best_of": (1,), "logprobs": (), "suffix": ("",)})

@@ -30,18 +30,18 @@ MOST_TEXTS = 2048
 class Embeddings:
     """Serves a model at `/v1/embeddings`.
 
-    The model takes text, one for each row of a batch, one for each call, or any number as an input of shape [-1]; and
-    gives a vector of numbers for each. The texts of a request share its batches, with those of others.
+    The model's input is text: a row of a batch, a single text, or any number of texts with the shape [-1]. Its output
+    is one vector per text. Texts of several requests share batches.
 
     Args:
-        model: The model; it is served beside the routes.
-        name: What clients name as `model`; else the model's own name.
-        input: The input that takes the text; needed where several could.
-        output: The output with the vector; needed where several could be.
-        tokens: Counts the tokens of a text for `usage`, or names an output of the model that does, one integer for each
-            text. Without it `usage` says 0.
-        shorten: Whether clients may ask for fewer `dimensions`: the first ones, scaled to length 1. Only for models
-            that were trained so.
+        model: The model. The server needs it too.
+        name: The `model` in requests; default: the model's name.
+        input: Name of the text input; required if several inputs fit.
+        output: Name of the vector output; required if several outputs fit.
+        tokens: Token counts for `usage`: a function of a text, or the name of an output with one integer per text;
+            default: `usage` is 0.
+        shorten: Whether requests may set `dimensions`. A vector is then cut and scaled to length 1, which needs a model
+            trained for it.
 
     Raises:
         SignatureError: the model has no such input or output.
@@ -79,7 +79,7 @@ class Embeddings:
         return numbers and len(axes) <= (2 if self._text.takes_several else 1)
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any]:
-        """The response to a request."""
+        """Returns the response, a document."""
         texts = body.texts("input", MOST_TEXTS)
         encode = self._encoder(body)
         dimensions = body.get("dimensions", int, 0)
@@ -92,7 +92,7 @@ class Embeddings:
             return self._read(part, await peer.aio(self._text.arrays(part)))
 
         parts = self._parts(texts)
-        found = await _few_concurrency([functools.partial(call, part) for part in parts], self._concurrency())
+        found = await _run_bounded([functools.partial(call, part) for part in parts], self._concurrency())
         vectors = self._shorten_vectors([one for rows, _ in found for one in rows], dimensions)
         tokens = sum(self._token_count(part, counted) for part, (_, counted) in zip(parts, found, strict=True))
         data = [
@@ -102,13 +102,13 @@ class Embeddings:
         return {"object": "list", "data": data, "model": self.name, "usage": usage}
 
     def _parts(self, texts: list[str]) -> list[list[str]]:
-        """The texts of each call."""
+        """Splits texts into calls of the model."""
         batching = self.model.batching
         size = batching.max_size if batching is not None else len(texts) if self._text.takes_several else 1
         return [texts[begin : begin + size] for begin in range(0, len(texts), size)]
 
     def _concurrency(self) -> int:
-        """Number of concurrent calls: enough to use all instances, without filling the model's queue."""
+        """Number of concurrent calls: two per instance slot, at most the queue's limit."""
         busy = 2 * self.model.instances * (self.model.max_concurrency or 1)
         return max(1, min(busy, self.model.max_queue))
 
@@ -153,8 +153,8 @@ def _numbers(vector: Any) -> list[float]:
     return numbers
 
 
-async def _few_concurrency(calls: Iterable[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """The results of all calls, in order. The first failure cancels the others."""
+async def _run_bounded(calls: Iterable[Callable[[], Awaitable[T]]], most: int) -> list[T]:
+    """Runs calls, at most `most` at once. Returns the results in order. The first failure cancels the others."""
     calls = list(calls)
     found: list[Any] = [None] * len(calls)
     waiting = iter(enumerate(calls))

@@ -69,11 +69,11 @@ class Generating:
 
     Args:
         target: The model.
-        name: What clients name as `model`; else the model's own name.
-        input: The input that takes the text; needed where several could.
-        output: The output with the text; needed where several could be.
-        tokens: Counts the tokens of a text for `usage`; without it `usage` says 0.
-        documents: Whether the input takes a JSON document.
+        name: The `model` in requests; default: the model's name.
+        input: Name of the text input; required if several inputs fit.
+        output: Name of the text output; required if several outputs fit.
+        tokens: Counts the tokens of a text, for `usage`; default: `usage` is 0.
+        documents: Set if the input is a JSON document.
     """
 
     path: str

@@ -28,7 +28,7 @@ CONCURRENCY = 1024
 
 
 def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by: str = "penstock") -> Model[..., Any]:
-    """A model with the routes of OpenAI's API for other models, which the server needs too.
+    """Returns a model with the routes of OpenAI's API. The server needs it and the models that it calls.
 
     The routes are `POST PREFIX/embeddings`, `/completions` and `/chat/completions`, if declared, and the two routes
     `GET PREFIX/models` and `/models/{model}`. Requests share the queues and batches of their models with other clients.
@@ -37,10 +37,10 @@ def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by:
         served: The models and their kinds of routes.
         prefix: Prefix of the paths; clients use it as the end of their `base_url`.
         name: Name of the routes' model in the index of models and in metrics.
-        owned_by: What the list of models says of each.
+        owned_by: The member `owned_by` of each model in the list of models.
 
     Raises:
-        SignatureError: there is nothing to serve, or two are served by the same name.
+        SignatureError: no models, or two of the same name at one route.
 
     Example:
         >>> serve(embed, complete, openai.routes(openai.Embeddings(embed), openai.Completions(complete)))
@@ -81,7 +81,7 @@ class _Handler:
         self._started = int(time.time())
 
     async def answer(self, request: penstock.Request, ctx: Context) -> AsyncIterator[Any]:
-        """The response to a request, as a stream if the request wants one."""
+        """Yields the response, in chunks if the request wants a stream."""
         if request.route is None:
             raise InvalidInput(f"model {ctx.model_name!r} answers HTTP requests to OpenAI's paths only")
         try:

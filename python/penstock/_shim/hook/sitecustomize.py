@@ -1,10 +1,10 @@
-"""Serves names by other packages, as PENSTOCK_SHIM says, in every Python that has this folder on its PYTHONPATH.
+"""Import hook of `penstock shim`: imports Penstock's packages under the names in the variable PENSTOCK_SHIM.
 
-Python imports `sitecustomize` before any program, module or console script begins, and PYTHONPATH is inherited by what
-it starts. A `.pth` file would do so too, but has to be installed; wrapping the command would miss its children.
-The one drawback is that a folder can have its own `sitecustomize`: this one makes way for it, and then runs it.
+Python imports `sitecustomize` before any program, module or console script begins, and child processes inherit
+PYTHONPATH. A `.pth` file would have to be installed; a wrapper of the command would miss the children. Another
+`sitecustomize` on the path is hidden by this one, which therefore runs it.
 
-Nothing but the standard library is imported here: most Pythons that this runs in never import one of the names.
+This file imports only the standard library: most interpreters that run it never import one of the names.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Finder(importlib.abc.MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The specification of a name that is served, or of a module below it."""
+        """The spec of a name in PENSTOCK_SHIM, or of a module below it; None for other names."""
         name, dot, below = fullname.partition(".")
         if name not in self.integrations:
             return None
@@ -39,13 +39,13 @@ class Finder(importlib.abc.MetaPathFinder):
             found = importlib.util.find_spec(real)
         except ModuleNotFoundError as error:
             if error.name is None or not (real + ".").startswith(error.name + "."):
-                raise  # What is missing is something that it imports.
+                raise  # The module exists; one that it imports is missing.
             found = None
         if found is None:
             if below:
                 return None
             raise ModuleNotFoundError(
-                f"penstock shim: {name} shall be {real}, but this Python has no such module: install penstock for "
+                f"penstock shim: {name} is served by {real}, which this Python does not have: install penstock for "
                 f"{sys.executable}",
                 name=name,
             )
@@ -54,25 +54,25 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 class Loader(importlib.abc.InspectLoader):
-    """Gives the very module that the real name gives: its classes are the same, so instances and pickles agree."""
+    """Loads the module object of the real name: both names have the same classes, so instances and pickles agree."""
 
     def __init__(self, real: importlib.machinery.ModuleSpec) -> None:
         self.real = real
 
     def exec_module(self, module: ModuleType) -> None:
-        """Puts the real module in the place of the one that the import system made."""
+        """Replaces the module that the import system created by the real one."""
         sys.modules[module.__name__] = importlib.import_module(self.real.name)
 
     def is_package(self, fullname: str) -> bool:
-        """True if modules can be below it."""
+        """True if the module is a package."""
         return self.real.submodule_search_locations is not None
 
     def get_code(self, fullname: str) -> CodeType | None:
-        """Its code, which `python -m` runs."""
+        """The module's code, for `python -m`."""
         return self._inspected().get_code(self.real.name)
 
     def get_source(self, fullname: str) -> str | None:
-        """Its text, which tracebacks show."""
+        """The module's source, for tracebacks."""
         return self._inspected().get_source(self.real.name)
 
     def _inspected(self) -> importlib.abc.InspectLoader:
@@ -81,15 +81,15 @@ class Loader(importlib.abc.InspectLoader):
         return self.real.loader
 
 
-def install(said: str) -> None:
-    """Serves the names of `NAME=PACKAGE,...`, before any other finder is asked."""
-    integrations = dict(one.split("=", 1) for one in said.split(",") if "=" in one)
+def install(names: str) -> None:
+    """Installs the finder for `NAME=PACKAGE,...`, before all other finders."""
+    integrations = dict(one.split("=", 1) for one in names.split(",") if "=" in one)
     if integrations:
         sys.meta_path.insert(0, Finder(integrations))
 
 
-def give_way() -> None:
-    """Runs the `sitecustomize` that this one hides, if there is one, as if this one were not there."""
+def run_hidden() -> None:
+    """Runs the `sitecustomize` that this file hides, if there is one."""
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or os.curdir) != HERE]
     other = importlib.machinery.PathFinder.find_spec("sitecustomize", sys.path)
     if other is None or other.loader is None:
@@ -100,4 +100,4 @@ def give_way() -> None:
 
 
 install(os.environ.get("PENSTOCK_SHIM", ""))
-give_way()
+run_hidden()

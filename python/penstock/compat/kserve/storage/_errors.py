@@ -1,4 +1,4 @@
-"""Errors of other packages, in KServe's words."""
+"""Errors of storage packages, with hints in the words of KServe's error messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _HINTS = {
 
 
 def explained(protocol: str, uri: str, error: BaseException, resource: str) -> RuntimeError:
-    """Returns the error to raise for one of a source.
+    """Returns the error to raise for an error of a storage package.
 
     Args:
         protocol: "S3", "GCS" and so on.

@@ -1,4 +1,4 @@
-"""From a payload to what a model computes with, and back: for rows of V1 and tensors of V2 alike."""
+"""Conversion between payloads and a model's values: rows of V1 and tensors of V2."""
 
 from __future__ import annotations
 

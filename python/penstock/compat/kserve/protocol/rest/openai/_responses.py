@@ -65,7 +65,7 @@ def _error_of(raised: Exception) -> Any:
 
 
 class _Closable:
-    """An async iterator with an `aclose`, whatever it wraps."""
+    """An async iterator with an `aclose`, also if the wrapped iterator has none."""
 
     def __init__(self, chunks: Any) -> None:
         self._chunks = chunks

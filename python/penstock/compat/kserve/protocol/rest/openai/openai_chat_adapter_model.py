@@ -50,7 +50,7 @@ _SHARED = (
 
 
 class OpenAIChatAdapterModel(OpenAIGenerativeModel):
-    """A model of which a script implements `create_completion` and `apply_chat_template`; chats follow from these."""
+    """Serves chats by a script's `create_completion` and `apply_chat_template`."""
 
     @abstractmethod
     def apply_chat_template(self, request: Any) -> ChatPrompt:
