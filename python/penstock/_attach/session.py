@@ -38,7 +38,6 @@ class Session:
         self._keys: list[Key] = []
         """Models that it has attached, or that are being attached."""
         self._disconnected = False
-        sessions.add(self)
         self.thread = threading.Thread(target=self._run, name="penstock-attached", daemon=True)
         self.thread.start()
 
@@ -49,6 +48,7 @@ class Session:
         self._connection.close()
 
     def _run(self) -> None:
+        self._sessions.add(self)
         reason = "it has left"
         try:
             while True:
