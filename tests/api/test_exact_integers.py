@@ -1,4 +1,4 @@
-"""Lists for integer tensors: each element is taken exactly, or refused by its value and index."""
+"""Lists for integer tensors: exact elements are accepted, others refused by value and index."""
 
 from __future__ import annotations
 
@@ -59,26 +59,26 @@ TAKEN: dict[str, tuple[Any, Any, list[Any]]] = {
     "arrays": ([np.array([1.0]), np.array([2], np.uint8)], np.int32, [[1], [2]]),
     "decimals": ([Decimal(3)], np.int64, [3]),
     "bools": ([True, False, 1, 0.0], np.bool_, [True, False, True, False]),
-    "none of them": ([[]], np.uint8, [[]]),
+    "empty": ([[]], np.uint8, [[]]),
 }
 
 
 @pytest.mark.parametrize(("value", "dtype", "text"), REFUSED.values(), ids=REFUSED)
-def test_an_element_that_is_not_of_the_dtype_is_refused(value: Any, dtype: Any, text: str) -> None:
+def test_wrong_elements_are_refused(value: Any, dtype: Any, text: str) -> None:
     with pytest.raises(WrongElement) as raised:
         exact_array(value, np.dtype(dtype))
     assert str(raised.value) == text
 
 
 @pytest.mark.parametrize(("value", "dtype", "expected"), TAKEN.values(), ids=TAKEN)
-def test_an_element_without_loss_is_taken(value: Any, dtype: Any, expected: list[Any]) -> None:
+def test_exact_elements_are_accepted(value: Any, dtype: Any, expected: list[Any]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         array = exact_array(value, np.dtype(dtype))
     assert (array.tolist(), array.dtype) == (expected, dtype)
 
 
-def test_an_array_of_the_dtype_is_not_copied() -> None:
+def test_array_of_the_dtype_is_not_copied() -> None:
     array = np.arange(3)
     assert exact_array(array, array.dtype) is array
 
@@ -102,7 +102,7 @@ def returning(make: Callable[[], Any], datatype: Any, **options: Any) -> Any:
         (np.uint8, [], np.float64(1), "an array of float64"),
     ],
 )
-def test_a_handler_may_not_return_it(datatype: Any, shape: list[int], value: Any, found: str) -> None:
+def test_wrong_output_elements_are_refused(datatype: Any, shape: list[int], value: Any, found: str) -> None:
     served = returning(lambda: value, datatype, shape=shape)
     declared = f"{served.outputs[0].datatype} ({np.dtype(datatype)})"
     with Client(served) as client, pytest.raises(HandlerError) as raised:
@@ -110,13 +110,13 @@ def test_a_handler_may_not_return_it(datatype: Any, shape: list[int], value: Any
     assert str(raised.value) == f"model 'm' returned {found} for output 'y', declared {declared}"
 
 
-def test_a_handler_may_return_floats_without_a_fraction_in_a_list() -> None:
+def test_output_list_may_have_whole_floats() -> None:
     with Client(returning(lambda: [1.0, 2], np.uint8)) as client:
         answered = client.infer("m", {"x": 1})["y"]
     assert (answered.tolist(), answered.dtype) == ([1, 2], np.uint8)
 
 
-def test_a_ragged_row_may_not_have_it() -> None:
+def test_wrong_elements_of_ragged_rows_are_refused() -> None:
     with pytest.raises(WrongElement, match=r"got 1\.5 at index 1, expected an integer from 0 to 255"):
         Ragged.of([[1, 1.5]], np.uint8)
     served = model(
@@ -133,7 +133,7 @@ def test_a_ragged_row_may_not_have_it() -> None:
     )
 
 
-def test_a_peer_is_not_called_with_it() -> None:
+def test_wrong_elements_for_peers_are_refused() -> None:
     @model(inputs=[Tensor("x", np.uint8, [-1])], outputs=[Tensor("y", np.uint8, [-1])])
     def inner(x: Any) -> Any:
         return x
@@ -149,14 +149,14 @@ def test_a_peer_is_not_called_with_it() -> None:
     assert str(raised.value) == "input 'x' has 1.5 at index 0, expected UINT8"
 
 
-def test_the_test_client_does_not_send_it() -> None:
+def test_wrong_elements_of_the_test_client_are_refused() -> None:
     text = f"input 'x' cannot be converted to UINT8: got 300, expected {UINT8}"
     with Client(returning(lambda: [1], np.uint8)) as client, pytest.raises(ValueError, match=text):
         client.infer("m", {"x": 300})
 
 
 @pytest.mark.parametrize("batching", [None, Batching()])
-def test_a_warm_up_sample_may_not_have_it(batching: Batching | None) -> None:
+def test_wrong_elements_of_warmup_samples_are_refused(batching: Batching | None) -> None:
     served = model(
         lambda x: x,
         name="m",
@@ -170,7 +170,7 @@ def test_a_warm_up_sample_may_not_have_it(batching: Batching | None) -> None:
         pass
 
 
-def test_the_command_does_not_send_it() -> None:
+def test_wrong_elements_of_penstock_infer_are_refused() -> None:
     document = {"name": "x", "datatype": "UINT8", "shape": [1], "data": [1.5]}
     with pytest.raises(ValueError, match=rf"input 'x' cannot be converted to UINT8: got 1\.5 at index 0, .* {UINT8}"):
         _array(document)
@@ -178,8 +178,8 @@ def test_the_command_does_not_send_it() -> None:
 
 
 @pytest.mark.parametrize("element", [1.0, 1.5, 255, 256, -1, True, "1"])
-def test_json_has_the_same_rule(element: Any) -> None:
-    # But for a bool, which JSON does not take for a number and Python does.
+def test_json_requests_have_the_same_rule(element: Any) -> None:
+    # Except for a bool, which is a number in Python but not in JSON.
     served = model(lambda x: x, name="m", inputs=[Tensor("x", np.uint8, [1])], outputs=[Tensor("y", np.uint8, [1])])
     tensor = {"name": "x", "datatype": "UINT8", "shape": [1], "data": [element]}
     with Client(served) as client:

@@ -92,7 +92,7 @@ def test_modules_import_in_one_direction() -> None:
     check_no_circle({module_name(path): path for path in WITHOUT_FACE})
 
 
-def test_a_circle_is_found(tmp_path: Path) -> None:
+def test_circle_is_found(tmp_path: Path) -> None:
     for name, text in (
         ("a", "import b"),
         ("b", "if TYPE_CHECKING:\n    from c import C"),
