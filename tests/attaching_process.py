@@ -15,29 +15,29 @@ TESTS = Path(__file__).parent
 
 
 class Attaching:
-    """Attaches models, and keeps them until it is told to end; on leaving, it is killed if it is still there."""
+    """A process that attaches models until it is stopped; on exit, it is killed if it still runs."""
 
     def __init__(self, address: str, *names: str) -> None:
         command = [sys.executable, "-m", "models.attached_models", address, *names]
         self.process = subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout
         self._out = self.process.stdout
-        self.await_said("attached")
+        self.await_line("attached")
 
-    def await_said(self, what: str) -> None:
-        """Waits for the next line that it prints, which must begin so."""
+    def await_line(self, prefix: str) -> None:
+        """Waits for the next line of output, which must start with a prefix."""
         line = self._out.readline()
-        assert line.startswith(what), f"it said {line!r} instead of {what!r}"
+        assert line.startswith(prefix), f"got line {line!r}, expected {prefix!r}"
 
     @property
     def pid(self) -> int:
         return self.process.pid
 
-    def ended(self) -> str:
-        """Waits for its end, and gives what it said of it."""
-        said = self._out.read()
+    def read_until_exit(self) -> str:
+        """Waits for its end, and returns the rest of its output."""
+        output = self._out.read()
         assert self.process.wait(PATIENCE) is not None
-        return said.strip()
+        return output.strip()
 
     def __enter__(self) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""A collector of spans: an HTTP server that decodes OpenTelemetry's own messages."""
+"""A collector of spans: an HTTP server that decodes OpenTelemetry messages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from waiting import until
 
 
 class Collector:
-    """What arrived, and how to answer."""
+    """Received spans, and settings for the next responses."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -23,9 +23,9 @@ class Collector:
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
         self.statuses: list[int] = []
-        """What the next requests are refused with."""
+        """Statuses that refuse the next requests."""
         self.held: threading.Event | None = None
-        """What an answer waits for."""
+        """An event that responses wait for."""
         self.url = ""
 
     def take(self, path: str, headers: dict[str, str], body: bytes) -> int:
@@ -44,14 +44,14 @@ class Collector:
         return 200
 
     def named(self, name: str, count: int = 1) -> list[Span]:
-        """The spans of that name, once there are so many; in the order of their starts."""
+        """The spans of that name, once there are `count`, in order of start."""
 
-        def found() -> list[Span]:
+        def matches() -> list[Span]:
             return [span for span in list(self.spans) if span.name == name]
 
-        until(lambda: len(found()) >= count, f"{count} spans {name!r} of {sorted(one.name for one in self.spans)}")
-        assert len(found()) == count
-        return sorted(found(), key=lambda span: span.start_time_unix_nano)
+        until(lambda: len(matches()) >= count, f"{count} spans {name!r} of {sorted(one.name for one in self.spans)}")
+        assert len(matches()) == count
+        return sorted(matches(), key=lambda span: span.start_time_unix_nano)
 
     def one(self, name: str) -> Span:
         """The only span of that name."""
@@ -60,7 +60,7 @@ class Collector:
 
 
 def attributes(span: Span) -> dict[str, Any]:
-    """What is known of a span."""
+    """Attributes of a span."""
     return {one.key: getattr(one.value, one.value.WhichOneof("value")) for one in span.attributes}
 
 
@@ -78,7 +78,7 @@ def collecting() -> Iterator[Collector]:
             self.end_headers()
 
         def log_message(self, *_: object) -> None:
-            """Says nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})

@@ -1,6 +1,6 @@
-"""Its place puts tests/ on the import path, so that every folder of tests finds the modules that they share.
+"""Shared test setup: this file puts tests/ on the import path, so that all test folders find the shared modules.
 
-It also says at the end of a run which cases of the protocol's list, and which traps, the run has proved.
+It also reports at the end of a run the conformance cases and traps that the run has proved.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import pytest
 # A shell ignores SIGINT in jobs that it starts in the background, which children inherit. Tests stop servers with it.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# What tests share with scripts that run under other products.
+# Modules shared with scripts that run under other products.
 sys.path.append(str(Path(__file__).parent / "observing"))
 
-# So that their assertions hold under `python -O` too, as those of tests do.
+# Their assertions hold under `python -O` too, like those of tests.
 pytest.register_assert_rewrite(
     "conformance",
     "differential",
@@ -38,7 +38,7 @@ from faults.catalogue import NO_TEST as NOT_INJECTED  # noqa: E402
 from faults.catalogue import faults  # noqa: E402
 
 Proofs = dict[str, set[str]]
-"""What came of the tests of each case or trap."""
+"""Outcomes of the tests of each case or trap."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -53,12 +53,12 @@ def file_of(item: pytest.Item) -> str:
     return item.nodeid.partition("::")[0].removeprefix("tests/")
 
 
-def proofs_of(terminalreporter: Any, what: str) -> tuple[Proofs, set[str]]:
-    """What came of the tests that name something, and the names that are proved."""
+def proofs_of(terminalreporter: Any, attribute: str) -> tuple[Proofs, set[str]]:
+    """Outcomes of the tests by the names in an attribute of their reports, and the proved names."""
     proofs: Proofs = {}
     for outcome in ("passed", "failed", "error", "skipped"):
         for report in terminalreporter.stats.get(outcome, []):
-            for name in getattr(report, what, ()):
+            for name in getattr(report, attribute, ()):
                 proofs.setdefault(name, set()).add(outcome)
     return proofs, {
         name for name, outcomes in proofs.items() if "passed" in outcomes and not outcomes & {"failed", "error"}

@@ -1,4 +1,4 @@
-"""gRPC calls whose bytes are made by hand: compressed, framed or broken as no client would have them."""
+"""gRPC calls with handwritten bytes: compressed, framed or broken unlike those of any client."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from http_by_hand import connect
 
 
 def call(target: str, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> str:
-    """The status of a gRPC call that is sent as it is; empty if it is not answered in a second after its end."""
+    """Sends a prepared gRPC call and returns its status; empty without a response in time."""
     connection = H2Connection(H2Configuration(header_encoding="utf-8"))
     connection.initiate_connection()
     with connect(target) as sock:

@@ -1,4 +1,4 @@
-"""A model that holds its first call, so that a test says what waits behind it."""
+"""A model that holds its first call, so that a test controls the queue behind it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from waiting import Gate, at_once, until
 
 
 class Held:
-    """A model whose first call waits for the test, and which notes the rows of each call."""
+    """A model whose first call waits for the test, and which records the rows of each call."""
 
     def __init__(self, batching: Batching | None, **options: Any) -> None:
         self.gate = Gate()
@@ -37,25 +37,27 @@ class Held:
         return [len(call) for call in self.calls]
 
     def run(self, rows: list[int], *, first: int = 1, widths: list[int] | None = None) -> list[Any]:
-        """Lets one request in, queues the others behind it one by one, and opens the gate."""
+        """Starts one request, queues the others behind it one by one, and opens the gate."""
         widths = widths or [1] * len(rows)
         with Client(self.model) as client:
 
-            def ask(value: int, count: int, width: int) -> Callable[[], Any]:
+            def request(value: int, count: int, width: int) -> Callable[[], Any]:
                 x = np.full((count, width), value, np.float32)
                 return lambda: client.infer("m", {"x": x})["y"]
 
-            futures = at_once([ask(0, first, widths[0])])
+            futures = at_once([request(0, first, widths[0])])
             self.gate.await_entered()
             for index, (count, width) in enumerate(zip(rows, widths, strict=True)):
-                futures += at_once([ask(index + 1, count, width)])
+                futures += at_once([request(index + 1, count, width)])
 
                 def is_queued(wanted: int = index + 1) -> bool:
                     return metric(client.get("/metrics").body.decode(), "penstock_queue_depth") == wanted
 
                 until(is_queued)
             self.gate.open()
-            answers = [future.result() for future in futures]
-        for index, (answer, count, width) in enumerate(zip(answers, [first, *rows], [widths[0], *widths], strict=True)):
-            assert answer.tolist() == [[index * 10] * width] * count, "an answer went to another caller"
-        return answers
+            responses = [future.result() for future in futures]
+        for index, (response, count, width) in enumerate(
+            zip(responses, [first, *rows], [widths[0], *widths], strict=True)
+        ):
+            assert response.tolist() == [[index * 10] * width] * count, "a response went to another client"
+        return responses

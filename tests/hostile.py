@@ -1,4 +1,4 @@
-"""Bodies that cost more than their bytes, for every way into the server: each is valid, or wrong only near its end."""
+"""Bodies that could use more memory than their size, for every transport: valid, or invalid only near their end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from io import BytesIO
 import numpy as np
 
 SIZE = 60 << 20
-"""Bytes of most bodies: somewhat less than `max_body_bytes` allows by default."""
+"""Bytes of most bodies, a little below the default of `max_body_bytes`."""
 
 INFERENCE = "/inference.GRPCInferenceService/"
 EMPTY_GZIP = bytes.fromhex("1f8b080000000000000303000000000000000000")
@@ -20,16 +20,16 @@ EMPTY_GZIP = bytes.fromhex("1f8b080000000000000303000000000000000000")
 
 @dataclass(frozen=True)
 class Case:
-    """A request, by the way into the server that it takes."""
+    """A request, with its path into the server."""
 
     path: str
     make: Callable[[], bytes | str]
     headers: dict[str, str] = field(default_factory=dict)
 
     def body(self) -> bytes:
-        """The body, made now: all of them together would take gigabytes."""
-        made = self.make()
-        return made.encode() if isinstance(made, str) else made
+        """The body, built on demand, because all bodies together would be gigabytes."""
+        body = self.make()
+        return body.encode() if isinstance(body, str) else body
 
     @property
     def is_grpc(self) -> bool:
@@ -40,7 +40,7 @@ class Case:
 
 
 def varint(value: int) -> bytes:
-    """Protobuf's form of a number."""
+    """A protobuf varint."""
     out = bytearray()
     while value >= 0x80:
         out.append(value & 0x7F | 0x80)
@@ -62,7 +62,7 @@ def request(model: str, datatype: str, shape: list[int], *, contents: bytes = b"
 
 
 def framed(message: bytes, flag: int = 0) -> bytes:
-    """A message behind gRPC's prefix."""
+    """A message after its gRPC prefix."""
     return struct.pack(">BI", flag, len(message)) + message
 
 
@@ -97,7 +97,7 @@ CONTROL: dict[str, Callable[[], bytes]] = {
 
 
 def grpc_cases() -> dict[str, Case]:
-    """Every message, as it is and compressed, alone and on a stream."""
+    """Every message, uncompressed and compressed, unary and on a stream."""
     cases = {}
     for name, make in GRPC.items():
         for call in ("ModelInfer", "ModelStreamInfer"):
@@ -126,7 +126,7 @@ def infer_json(datatype: str, count: int, data: str, more: str = "") -> bytes:
 
 
 def repeated(item: str, *, size: int = SIZE, last: str | None = None) -> str:
-    """JSON values in a list of about that size."""
+    """Repeated JSON values of about that size."""
     return f"{item}," * (size // (len(item) + 1)) + (last or item)
 
 
@@ -135,7 +135,7 @@ def count_of(item: str) -> int:
 
 
 def members(size: int = SIZE) -> str:
-    """Members of an object, each with a name of its own."""
+    """Members of an object with distinct names."""
     return ",".join(f'"{number:06x}":0' for number in range(size // 11))
 
 
@@ -155,7 +155,7 @@ BINARY_HEAD = json.dumps(
         ]
     }
 ).encode()
-"""The JSON of an input whose elements follow it, each of them empty."""
+"""The JSON of a binary input whose elements are all empty."""
 
 
 REST: dict[str, Case] = {
@@ -252,15 +252,15 @@ def npz(size: int) -> bytes:
 
 
 def tensors() -> bytes:
-    """The head of a safetensors file with very many tensors."""
+    """The header of a safetensors file with very many tensors."""
     one = '{"dtype":"U8","shape":[0],"data_offsets":[0,0]}'
     return ("{" + ",".join(f'"{number:x}":{one}' for number in range(SIZE // 55)) + "}").encode()
 
 
 def coded_cases() -> dict[str, Case]:
-    """Bodies with a content coding that inflate to much, or to nothing."""
+    """Compressed bodies that inflate to very much, or to nothing."""
     zstd = bytes.fromhex("28b52ffd0058")
-    made: dict[str, tuple[str, Callable[[], bytes]]] = {
+    codings: dict[str, tuple[str, Callable[[], bytes]]] = {
         "zeros": ("gzip", lambda: gzip.compress(bytes(SIZE), 1)),
         "zeros within the ratio": ("gzip", lambda: gzip.compress(binary_noise(), 1)),
         "empty gzip members": ("gzip", lambda: EMPTY_GZIP * (SIZE // 20)),
@@ -272,7 +272,7 @@ def coded_cases() -> dict[str, Case]:
     }
     return {
         f"{coding}, {name}": Case(infer("u8"), make, {"Content-Encoding": coding})
-        for name, (coding, make) in made.items()
+        for name, (coding, make) in codings.items()
     }
 
 
@@ -282,13 +282,13 @@ def binary_noise() -> bytes:
 
 
 def empty_fixed_blocks() -> bytes:
-    """Blocks of deflate with nothing but their end, ten bits each: four of them are five bytes."""
+    """Empty deflate blocks of ten bits each: four of them are five bytes."""
     four = sum(0b10 << 10 * block for block in range(4)).to_bytes(5, "little")
     return four * (SIZE // 5)
 
 
 def every_case() -> dict[str, Case]:
-    """All of them, by a name that says what they are."""
+    """All cases by name."""
     cases = {f"gRPC: {name}": case for name, case in grpc_cases().items()}
     cases |= {f"REST: {name}": case for name, case in REST.items()}
     return cases | {f"coded: {name}": case for name, case in coded_cases().items()}

@@ -1,4 +1,4 @@
-"""HTTP/2 frames written by hand: what no client library would send."""
+"""Handwritten HTTP/2 frames, which client libraries would not send."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 def opening(settings: bytes = b"") -> bytes:
-    """What a client's connection begins with."""
+    """The start of a client's connection."""
     return PREFACE + frame(SETTINGS, 0, settings)
 
 
 NO_WINDOW = b"\0\x04\0\0\0\0"
-"""The setting of a client that lets no answer's body be sent."""
+"""The client setting that prevents all response bodies."""
 
 
 class Frame(NamedTuple):
@@ -46,23 +46,23 @@ class Frame(NamedTuple):
 
 
 def frames(sock: socket.socket) -> Iterator[Frame]:
-    """What the server sends, until it closes."""
+    """Frames from the server, until it closes."""
     buffer = b""
     while True:
         try:
-            piece = sock.recv(1 << 16)
+            data = sock.recv(1 << 16)
         except ConnectionResetError:
             return
-        if not piece:
+        if not data:
             return
-        buffer += piece
+        buffer += data
         while len(buffer) >= 9 and len(buffer) >= 9 + (size := int.from_bytes(buffer[:3], "big")):
             yield Frame(buffer[3], buffer[4], int.from_bytes(buffer[5:9], "big"), buffer[9 : 9 + size])
             buffer = buffer[9 + size :]
 
 
 def until_end(frames: Iterator[Frame], stream: int) -> Iterator[Frame]:
-    """What the server sends on a connection until a stream's answer ends."""
+    """Frames of a connection until the response on a stream ends."""
     for one in frames:
         yield one
         if one.stream == stream and (
@@ -72,7 +72,7 @@ def until_end(frames: Iterator[Frame], stream: int) -> Iterator[Frame]:
 
 
 def text(frames: Iterable[Frame], stream: int = 1) -> bytes:
-    """The body among them of a stream's answer."""
+    """The response body of a stream, from frames."""
     return b"".join(one.payload for one in frames if one.kind == DATA and one.stream == stream)
 
 

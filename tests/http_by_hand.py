@@ -1,4 +1,4 @@
-"""HTTP and the tensor protocol written by hand: what no client library would send, and what each of them would."""
+"""Handwritten HTTP and tensor protocol: requests that client libraries send, and those that they do not."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
 @dataclass(frozen=True)
 class Answer:
-    """An HTTP answer."""
+    """An HTTP response."""
 
     status: int
     headers: dict[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """Its JSON, without the binary tensors that may follow it."""
+        """The JSON part of the body, without binary tensors."""
         length = self.headers.get("inference-header-content-length")
         return json.loads(self.body[: int(length)] if length else self.body)
 
     def error(self) -> str:
-        """The message of a refusal, whose body must be the protocol's error object and nothing more."""
+        """The error message of a refusal, whose body must be exactly the protocol's error object."""
         (message,) = self.json().values()
         assert list(self.json()) == ["error"]
         return str(message)
@@ -61,7 +61,7 @@ class Answer:
 
 
 def connect(url: str) -> socket.socket:
-    """A socket to a server, by the URL that it tells."""
+    """A socket to a server, from its printed URL."""
     if url.startswith("unix:"):
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(PATIENCE)
@@ -90,7 +90,7 @@ class Connection(http.client.HTTPConnection):
     def ask(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, **options: Any
     ) -> Answer:
-        """Sends a request and reads its answer."""
+        """Sends a request and reads its response."""
         self.request(method, path, body, dict(headers or {}), **options)
         return answer_of(self.getresponse())
 
@@ -100,31 +100,31 @@ def answer_of(response: http.client.HTTPResponse) -> Answer:
 
 
 class _Reader(io.BufferedReader):
-    """What is read of a socket, by several answers in turn: none of them may close it."""
+    """A socket reader shared by several responses, which must not close it."""
 
     def close(self) -> None: ...
 
 
 def read_answers(sock: socket.socket, count: int) -> list[Answer]:
-    """The answers to requests that were written to a socket by hand."""
+    """Reads the responses to requests written to a socket by hand."""
     reader = _Reader(socket.SocketIO(sock, "r"))  # type: ignore[arg-type]
-    answers = []
+    responses = []
     for _ in range(count):
         response = http.client.HTTPResponse(sock)
         response.fp.close()
         response.fp = reader
         response.begin()
-        answers.append(answer_of(response))
-    return answers
+        responses.append(answer_of(response))
+    return responses
 
 
 def read_answer(sock: socket.socket) -> Answer:
-    """The answer to one request that was written to a socket by hand."""
+    """Reads the response to one request written to a socket by hand."""
     return read_answers(sock, 1)[0]
 
 
 def is_closed(sock: socket.socket) -> bool:
-    """Whether the server closes the connection, within the usual patience, without another byte."""
+    """True if the server closes the connection within PATIENCE without another byte."""
     try:
         return sock.recv(1) == b""
     except ConnectionResetError:
@@ -137,7 +137,7 @@ def get(url: str, path: str) -> Answer:
 
 
 def is_draining(url: str) -> bool:
-    """Whether it says so at once. It may close a connection that it had just accepted, or wait for what computes."""
+    """True if a readiness request returns 503 at once, because a draining server may also close or delay it."""
     try:
         with Connection(url) as connection:
             connection.connect()
@@ -162,7 +162,7 @@ def json_body(inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> byt
 
 
 def binary_body(inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> tuple[bytes, dict[str, str]]:
-    """The body of an inference with binary inputs and outputs, and the headers that go with it."""
+    """The body of an inference with binary inputs and outputs, and its headers."""
     described = [
         {
             "name": name,
@@ -178,22 +178,22 @@ def binary_body(inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> t
 
 
 def infer(url: str, model: str, inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> Answer:
-    """One binary inference over a connection of its own."""
+    """One binary inference over a new connection."""
     body, headers = binary_body(inputs, **members)
     return post(url, f"/v2/models/{model}/infer", body, headers)
 
 
 def metric(exposition: str, series: str, /, **labels: str) -> float:
-    """The sum of the series in the text of /metrics that have all of these labels; 0 where there is none."""
+    """The sum of the series in the text of /metrics with all of these labels; 0 without one."""
     total = 0.0
     for line in exposition.splitlines():
-        found = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
-        if found and found[1] == series:
-            own = dict(re.findall(r'(\w+)="([^"]*)"', found[2] or ""))
-            total += float(found[3]) if labels.items() <= own.items() else 0.0
+        match = re.fullmatch(r"(\w+)(?:\{(.*)\})? (\S+)", line)
+        if match and match[1] == series:
+            series_labels = dict(re.findall(r'(\w+)="([^"]*)"', match[2] or ""))
+            total += float(match[3]) if labels.items() <= series_labels.items() else 0.0
     return total
 
 
 def metric_at(url: str, series: str, /, **labels: str) -> float:
-    """The same of a server that runs."""
+    """The sum of a running server's series with all of these labels."""
     return metric(get(url, "/metrics").body.decode(), series, **labels)

@@ -1,4 +1,4 @@
-"""A server that answers each connection as a test says, and counts what it was sent."""
+"""A server with scripted responses, which records its requests."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from typing import Any
 
 from typing_extensions import Self
 
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
+RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s"
 OUTPUT = b'{"model_name":"m","outputs":[{"name":"y","datatype":"INT32","shape":[1],"data":[7]}]}'
-GOOD = ANSWER % (len(OUTPUT), OUTPUT)
+GOOD = RESPONSE % (len(OUTPUT), OUTPUT)
 
 
 def refusal(status: int, *headers: bytes) -> bytes:
-    """A refusal with an error of the protocol."""
+    """A refusal with the protocol's error object."""
     body = b'{"error":"no"}'
     lines = b"".join(header + b"\r\n" for header in headers)
     return b"HTTP/1.1 %d No\r\nContent-Length: %d\r\n%s\r\n%s" % (status, len(body), lines, body)
 
 
 class Misbehaving:
-    """Listens, and hands each request (head and body) to `answer(number, connection)`.
+    """Listens, and answers each request by `respond(number)`.
 
-    `answer` returns bytes to send, or None to close the connection.
+    `respond` returns bytes to send, or None to close the connection.
     """
 
-    def __init__(self, answer: Callable[[int], bytes | None]) -> None:
-        self._answer = answer
+    def __init__(self, respond: Callable[[int], bytes | None]) -> None:
+        self._respond = respond
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
@@ -55,11 +55,11 @@ class Misbehaving:
                     self.received.append(request)
                     number = self.requests
                     self.requests += 1
-                answer = self._answer(number)
-                if answer is None:
+                response = self._respond(number)
+                if response is None:
                     return
                 try:
-                    connection.sendall(answer)
+                    connection.sendall(response)
                 except OSError:
                     break
         self.hung_up.release()
@@ -74,7 +74,7 @@ class Misbehaving:
 
 
 def read_request(stream: Any) -> bytes:
-    """Reads one request; nothing if there was none."""
+    """Reads one request; empty at the end of the stream."""
     length, first, read = 0, True, b""
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Models that the native client's tests call."""
+"""Models for the tests of the native client."""
 
 from __future__ import annotations
 
@@ -74,22 +74,22 @@ def fails(kind: Any) -> Any:
 
 @model(inputs=[Tensor("x", np.int32, [])], outputs=[Tensor("y", str, [])])
 def seen(x: Any, ctx: Context) -> Any:
-    """What the handler is told of its caller."""
+    """The request context that the handler receives."""
     ctx.set_parameter("answered", True)
     ctx.set_parameter("share", 0.5)
     deadline = ctx.deadline
-    shown = {
+    context = {
         "id": ctx.request_id,
         "parameters": dict(ctx.parameters),
         "header": ctx.headers.get("x-mine"),
         "has_deadline": deadline is not None,
         "version": ctx.model_version,
     }
-    return repr(shown)
+    return repr(context)
 
 
 class Counter:
-    """Counts what models saw."""
+    """A counter that models increment."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -112,7 +112,7 @@ def breaks(n: Any) -> Iterator[Any]:
     raise HandlerError("it broke")
 
 
-# A stream that is read slowly keeps its instance: several are read at once.
+# A slowly read stream occupies its instance: several are read at once.
 @model(**N, instances=Threads(4))
 def endless(n: Any) -> Iterator[Any]:
     STARTED.value += 1

@@ -1,4 +1,4 @@
-"""A folder of models that tests write and change, and the calls that load them."""
+"""A model repository that tests write and change, and a client that loads its models."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Times:
 
 
 class Repository:
-    """A folder of models that multiply by a number."""
+    """A repository of models that multiply by a number."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.mkdir(exist_ok=True)
 
     def put(self, name: str, version: str = "1", factor: float = 2, **code: str) -> Path:
-        """Writes a version; all of it is there at once. `code` fills the parts of `MODEL`."""
+        """Writes a version atomically. `code` fills the placeholders of `MODEL`."""
         parts = {"before": "", "build": "pass", "call": "pass", "close": "pass", **code}
         return self.write(name, version, MODEL.format(factor=factor, **parts))
 
@@ -51,33 +51,33 @@ class Repository:
         folder.mkdir(parents=True, exist_ok=True)
         fresh = folder / ".model.py"
         fresh.write_text(textwrap.dedent(text))
-        # Seen whole, or not at all.
+        # Atomic for readers.
         os.replace(fresh, folder / "model.py")
         return folder / "model.py"
 
 
 class Caller:
-    """Asks a server over HTTP, a connection for each request."""
+    """A client of the repository API, with a new connection for each request."""
 
     def __init__(self, url: str) -> None:
         self.address = url.removeprefix("http://")
 
     def __call__(self, method: str, path: str, document: Any = None, **headers: str) -> tuple[int, Any]:
-        """The status and the JSON of an answer."""
+        """The status and the JSON of a response."""
         connection = http.client.HTTPConnection(self.address, timeout=20)
         try:
             connection.request(method, path, None if document is None else json.dumps(document), headers)
-            answer = connection.getresponse()
-            return answer.status, json.loads(answer.read())
+            response = connection.getresponse()
+            return response.status, json.loads(response.read())
         finally:
             connection.close()
 
     def factor(self, name: str, version: str = "") -> float | str:
-        """The number that a model multiplies by; the message where it refuses."""
+        """The factor of a model, or the message of its refusal."""
         path = f"/v2/models/{name}" + (f"/versions/{version}" if version else "")
         one = {"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [1]}
-        status, answer = self("POST", f"{path}/infer", {"inputs": [one]})
-        return answer["outputs"][0]["data"][0] if status == 200 else answer["error"]
+        status, response = self("POST", f"{path}/infer", {"inputs": [one]})
+        return response["outputs"][0]["data"][0] if status == 200 else response["error"]
 
     def load(self, name: str, config: Any = None, **files: str) -> tuple[int, Any]:
         """Loads a model; `config` is a document, or its text."""
@@ -103,5 +103,5 @@ class Caller:
         return {row["version"]: row["state"] for row in self.index(name) if "version" in row}
 
     def reason(self, name: str, version: str = "1") -> str:
-        """What the index says of a version."""
+        """The reason in a version's index row."""
         return next(row.get("reason", "") for row in self.index(name) if row.get("version") == version)

@@ -1,4 +1,4 @@
-"""A real server: `python -m penstock serve` in a process of its own."""
+"""A real server: `python -m penstock serve` in a separate process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MODELS = Path(__file__).parent / "models"
 
 
 class Serving:
-    """Runs the command line; on leaving, the process is killed if it is still there."""
+    """Runs the command line; on exit, the process is killed if it still runs."""
 
     def __init__(
         self,
@@ -30,10 +30,10 @@ class Serving:
         up: bool = True,
         stderr: IO[str] | None = None,
     ) -> None:
-        known = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         self.process = subprocess.Popen(
             [sys.executable, "-m", "penstock", "serve", *arguments],
-            env={**known, "PYTHONUNBUFFERED": "1", **(environment or {})},
+            env={**inherited, "PYTHONUNBUFFERED": "1", **(environment or {})},
             cwd=folder or MODELS,
             stdout=subprocess.PIPE,
             stderr=stderr or subprocess.PIPE,
@@ -53,7 +53,7 @@ class Serving:
         def run() -> None:
             with stream:
                 for line in stream:
-                    # One at a time: the test looks while the process runs.
+                    # Line by line, because the test reads while the process runs.
                     self._lines[name].append(line)
 
         reader = threading.Thread(target=run, daemon=True)
@@ -62,12 +62,12 @@ class Serving:
 
     @property
     def out(self) -> str:
-        """What it has printed so far."""
+        """Standard output so far."""
         return "".join(self._lines["out"])
 
     @property
     def err(self) -> str:
-        """What it has said on standard error so far."""
+        """Standard error so far."""
         return "".join(self._lines["err"])
 
     @property
@@ -81,19 +81,19 @@ class Serving:
         return self._printed("grpc")
 
     def _printed(self, protocol: str) -> str:
-        found = re.search(rf"^{protocol}  (\S+)", self.out, re.MULTILINE)
-        assert found, self.out
-        return found[1]
+        match = re.search(rf"^{protocol}  (\S+)", self.out, re.MULTILINE)
+        assert match, self.out
+        return match[1]
 
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
     def said(self, text: str) -> bool:
-        """Waits until it says this on standard error."""
+        """Waits until standard error has this text."""
         return until(lambda: text in self.err, f"{text!r} on standard error")
 
     def exit_status(self) -> int:
-        """Waits for its end. Then all of its output is there."""
+        """Waits for the exit. Afterwards the output is complete."""
         status = self.process.wait(PATIENCE)
         for reader in self._readers:
             reader.join(PATIENCE)

@@ -1,1 +1,1 @@
-"""The protocol's conformance cases: each is a test that is named after it, on every protocol that can carry it."""
+"""The protocol's conformance cases: one test per case, named after it, on every applicable protocol."""

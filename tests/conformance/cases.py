@@ -1,4 +1,4 @@
-"""The cases of the protocol's list and the traps that clients set: which tests prove each, and why some have none."""
+"""The conformance cases and traps: the tests that prove each, and reasons for those without."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ COUNTS = {"a": 20, "b": 68, "c": 30, "d": 30, "e": 25, "f": 25, "g": 12}
 """The cases of each group, numbered from 1."""
 
 EXCLUDED = {
-    "c30": "a body of 2 GiB needs a large machine; the limit's own text is b59, whose declared lengths go to 2^64",
-    "d6": "answers are always raw, as d5 checks; there is no setting that mirrors typed requests",
+    "c30": "a body of 2 GiB needs a large machine; b59 tests the limit, with declared lengths up to 2^64",
+    "d6": "responses are always raw, as d5 checks; no setting mirrors typed requests",
 }
 
-ELSEWHERE: dict[str, tuple[str, ...]] = {
+PROVED_BY_FILES: dict[str, tuple[str, ...]] = {
     "g1": ("conformance/test_tritonclient.py", "conformance/test_tritonclient_methods.py"),
     "g3": (
         "conformance/test_tritonclient.py",
@@ -30,15 +30,15 @@ ELSEWHERE: dict[str, tuple[str, ...]] = {
     "g8": ("clients/test_k6.py",),
     "g10": ("clients/test_curl.py",),
 }
-"""Cases of whole clients, which whole files of tests prove."""
+"""Cases about whole clients, proved by whole test files."""
 
 TRAPS = [*(f"T{number}" for number in range(1, 59)), "T58a", *(f"T{number}" for number in range(59, 71))]
-"""Where servers and clients differ from one another, or from the protocol's text."""
+"""Differences between servers and clients, or from the protocol's text."""
 
 NO_TEST = {
-    "T21": "a fault of KServe's own client, which knows no BF16: docs/protocol.md says to declare such outputs as FP32",
+    "T21": "KServe's own client does not support BF16: docs/protocol.md recommends FP32 outputs",
 }
-"""Traps that no test of this server can prove."""
+"""Traps that a test of this server cannot prove."""
 
 
 DEVIATIONS: dict[str, tuple[str, ...]] = {
@@ -91,13 +91,13 @@ DEVIATIONS: dict[str, tuple[str, ...]] = {
     "metrics": (),
     "an offer to upgrade to HTTP/2": ("g10",),
 }
-"""The first column of the deviations in docs/protocol.md, and the cases and traps that prove each."""
+"""First column of the deviations in docs/protocol.md, and the cases and traps that prove each."""
 
-ELSEWHERE_PROVED = {
-    "restricted access over gRPC": "conformance/test_access.py::test_grpc_asks_for_the_categories_metadata",
+PROVED_WITHOUT_A_CASE = {
+    "restricted access over gRPC": "conformance/test_access.py::test_grpc_requires_the_categorys_metadata",
     "metrics": "lifecycle/test_metrics.py::test_every_metric_is_described",
 }
-"""Deviations that are no case of the list."""
+"""Deviations without a case in the list."""
 
 
 def cases() -> list[str]:
@@ -105,23 +105,23 @@ def cases() -> list[str]:
 
 
 def named() -> dict[str, list[str]]:
-    """The tests by the case that they are named after."""
-    found: dict[str, list[str]] = {}
+    """Tests by the case in their name."""
+    tests: dict[str, list[str]] = {}
     for path, test in functions(TESTS / "conformance"):
         if match := re.match(r"test_([a-g]\d+)_", test.name):
-            found.setdefault(match[1], []).append(f"{path.name}::{test.name}")
-    return found
+            tests.setdefault(match[1], []).append(f"{path.name}::{test.name}")
+    return tests
 
 
 def trapped() -> dict[str, list[str]]:
-    """The tests by the trap that they are marked with: `@pytest.mark.trap("T1")`."""
-    found: dict[str, list[str]] = {}
+    """Tests by the trap in their mark: `@pytest.mark.trap("T1")`."""
+    tests: dict[str, list[str]] = {}
     for path, test in functions(TESTS):
         for decorator in test.decorator_list:
             if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.trap":
                 for trap in decorator.args:
-                    found.setdefault(ast.literal_eval(trap), []).append(f"{path.relative_to(TESTS)}::{test.name}")
-    return found
+                    tests.setdefault(ast.literal_eval(trap), []).append(f"{path.relative_to(TESTS)}::{test.name}")
+    return tests
 
 
 def functions(folder: Path) -> Iterator[tuple[Path, ast.FunctionDef]]:
@@ -132,6 +132,6 @@ def functions(folder: Path) -> Iterator[tuple[Path, ast.FunctionDef]]:
 
 
 def proved_by(file: str, test: str) -> list[str]:
-    """The cases that a test proves; `file` is its place in the folder of tests."""
+    """The cases that a test proves; `file` is its path in the folder of tests."""
     match = re.match(r"test_([a-g]\d+)_", test) if file.startswith("conformance/") else None
-    return [case for case, files in ELSEWHERE.items() if file in files] + ([match[1]] if match else [])
+    return [case for case, files in PROVED_BY_FILES.items() if file in files] + ([match[1]] if match else [])

@@ -57,7 +57,7 @@ def grpc_typed(server: Server) -> Iterator[GrpcProtocol]:
 def protocols(
     rest: Rest, in_process: InProcess, grpc_raw: GrpcProtocol, grpc_typed: GrpcProtocol
 ) -> dict[str, AnyProtocol]:
-    found: list[AnyProtocol] = [
+    protocols_list: list[AnyProtocol] = [
         HttpProtocol("rest-json", rest, binary=False),
         HttpProtocol("rest-binary", rest, binary=True),
         HttpProtocol("in-process-json", in_process, binary=False),
@@ -65,7 +65,7 @@ def protocols(
         grpc_raw,
         grpc_typed,
     ]
-    return {protocol.name: protocol for protocol in found}
+    return {protocol.name: protocol for protocol in protocols_list}
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def http(request: pytest.FixtureRequest, rest: Rest, in_process: InProcess) -> T
 
 @pytest.fixture
 def gate() -> Iterator[Gate]:
-    """The gate of `slow`, closed; it is opened at the end whatever happens."""
+    """The gate of `slow`, closed; teardown always opens it."""
     GATE.reset()
     yield GATE
     GATE.opened.set()

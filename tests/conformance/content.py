@@ -1,4 +1,4 @@
-"""A request and its answer as no protocol has them: tensors are the bytes that a handler would see."""
+"""Protocol-independent request and response: tensors are the bytes that a handler sees."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SAMPLES: dict[str, list[Any]] = {
     "FP64": [0.1, -1.7976931348623157e308, 5e-324],
     "BYTES": ["héllo", "", '\x00\n"\\'],
 }
-"""Values of each datatype, its bounds among them."""
+"""Values of each datatype, including its bounds."""
 
 
 @dataclass(frozen=True)
@@ -69,15 +69,15 @@ class Call:
     outputs: tuple[str, ...] | None = None
 
     def with_input(self, index: int, **changes: Any) -> Call:
-        """The same call with other fields in one of its inputs."""
+        """A copy with other fields in one input."""
         inputs = list(self.inputs)
         inputs[index] = replace(inputs[index], **changes)
         return replace(self, inputs=tuple(inputs))
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back. `status` is HTTP's, which gRPC codes are mapped to."""
+class InferResponse:
+    """A response or an error. `status` is an HTTP status; gRPC codes are mapped to it."""
 
     status: int
     message: str = ""
@@ -119,12 +119,12 @@ def split(raw: bytes) -> list[bytes]:
 
 
 def tensor(name: str, datatype: str, values: Any, shape: tuple[int, ...] | list[int] | None = None) -> Tensor:
-    """A tensor of a flat list of values; one axis unless a shape is given."""
+    """A tensor from a flat list of values; one axis unless a shape is passed."""
     return Tensor(name, datatype, (len(values),) if shape is None else tuple(shape), pack(datatype, values))
 
 
 def add(rows: int = 1, **changes: Any) -> Call:
-    """A request to `add`: a is 0, 1, 2 ... and b is ten times that."""
+    """A request to `add`: a is 0, 1, 2 ..., b is ten times a."""
     a = [float(number) for number in range(rows * 4)]
     b = [10 * number for number in a]
     inputs = (tensor("a", "FP32", a, [rows, 4]), tensor("b", "FP32", b, [rows, 4]))
@@ -132,7 +132,7 @@ def add(rows: int = 1, **changes: Any) -> Call:
 
 
 def summed(rows: int = 1) -> Tensor:
-    """The answer to `add(rows)`."""
+    """The response to `add(rows)`."""
     return tensor("sum", "FP32", [11.0 * number for number in range(rows * 4)], [rows, 4])
 
 

@@ -1,4 +1,4 @@
-"""The protocols: each carries the same `Call` in its own way and hands back an `Answer`."""
+"""The protocols: each sends the same `Call` in its encoding and returns an `InferResponse`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from .content import Answer, Call, Tensor, pack
+from .content import Call, InferResponse, Tensor, pack
 from .transports import Reply, Transport
 
 CODES = {
@@ -40,7 +40,7 @@ TYPED_FIELDS = {
     "FP64": "fp64_contents",
     "BYTES": "bytes_contents",
 }
-"""FP16 and BF16 have none: they go raw only."""
+"""FP16 and BF16 have no typed field: they are sent raw."""
 
 UNLIMITED = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 
@@ -50,7 +50,7 @@ class AnyProtocol(Protocol):
 
     name: str
 
-    def infer(self, call: Call) -> Answer: ...
+    def infer(self, call: Call) -> InferResponse: ...
 
 
 class HttpProtocol:
@@ -59,7 +59,7 @@ class HttpProtocol:
     def __init__(self, name: str, transport: Transport, *, binary: bool) -> None:
         self.name, self.transport, self.binary = name, transport, binary
 
-    def infer(self, call: Call) -> Answer:
+    def infer(self, call: Call) -> InferResponse:
         body, headers = self.encode(call)
         path = f"/v2/models/{quote(call.model)}" + (f"/versions/{quote(call.version)}" if call.version else "")
         return decode(self.transport.request("POST", f"{path}/infer", body, headers))
@@ -91,14 +91,14 @@ class HttpProtocol:
         return {**head, "data": [value.decode() if isinstance(value, bytes) else value for value in values]}
 
 
-def decode(reply: Reply) -> Answer:
-    """Reads an answer and checks what holds for every one."""
+def decode(reply: Reply) -> InferResponse:
+    """Decodes a response and checks its general rules."""
     if reply.status != 200:
-        return Answer(reply.status, reply.refusal(reply.status))
+        return InferResponse(reply.status, reply.refusal(reply.status))
     document, tail = reply.json(), reply.tail()
     kind = "application/octet-stream" if "inference-header-content-length" in reply.headers else "application/json"
     assert reply.headers["content-type"] == kind
-    assert bool(tail) == (kind == "application/octet-stream"), "the header says that bytes follow, or the reverse"
+    assert bool(tail) == (kind == "application/octet-stream"), "the length header and the binary tail must go together"
     assert None not in document.values()
     outputs = []
     for output in document["outputs"]:
@@ -111,7 +111,7 @@ def decode(reply: Reply) -> Answer:
             raw, tail = tail[:size], tail[size:]
         outputs.append(Tensor(output["name"], output["datatype"], tuple(output["shape"]), raw))
     assert not tail, "bytes after the last output"
-    return Answer(
+    return InferResponse(
         200,
         model=document["model_name"],
         version=document["model_version"],
@@ -129,20 +129,20 @@ class GrpcProtocol:
         self.channel = grpc.insecure_channel(target, options=UNLIMITED)
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self.channel)
 
-    def infer(self, call: Call) -> Answer:
+    def infer(self, call: Call) -> InferResponse:
         return self.send(self.message(call))
 
-    def infer_within(self, call: Call, seconds: float) -> Answer:
+    def infer_within(self, call: Call, seconds: float) -> InferResponse:
         """Sends a call with a deadline."""
         return self.send(self.message(call), timeout=seconds)
 
-    def send(self, message: pb.ModelInferRequest, **options: Any) -> Answer:
-        """Sends a message as it is."""
+    def send(self, message: pb.ModelInferRequest, **options: Any) -> InferResponse:
+        """Sends a prepared message."""
         options.setdefault("timeout", 20)
         try:
             return read(self.stub.ModelInfer(message, **options))
         except grpc.RpcError as error:
-            return Answer(CODES[error.code()], error.details())
+            return InferResponse(CODES[error.code()], error.details())
 
     def message(self, call: Call) -> pb.ModelInferRequest:
         """The message of a call."""
@@ -160,8 +160,8 @@ class GrpcProtocol:
         return message
 
 
-def read(message: pb.ModelInferResponse) -> Answer:
-    """Reads an answer and checks what holds for every one: all raw, an entry for each output."""
+def read(message: pb.ModelInferResponse) -> InferResponse:
+    """Decodes a response and checks its general rules: all raw, one entry per output."""
     assert len(message.raw_output_contents) == len(message.outputs)
     outputs = []
     for entry, raw in zip(message.outputs, message.raw_output_contents, strict=True):
@@ -170,7 +170,7 @@ def read(message: pb.ModelInferResponse) -> Answer:
     parameters = {
         name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in message.parameters.items()
     }
-    return Answer(
+    return InferResponse(
         200,
         model=message.model_name,
         version=message.model_version,
@@ -194,9 +194,9 @@ BINARY = ("rest-binary", "in-process-binary")
 GRPC = ("grpc-raw", "grpc-typed")
 ALL = (*JSON, *BINARY, *GRPC)
 UNTYPED = (*JSON, *BINARY, "grpc-raw")
-"""All but typed gRPC, which has no field for FP16 and BF16."""
+"""All protocols except typed gRPC, which has no field for FP16 and BF16."""
 FRAMED = (*BINARY, "grpc-raw")
-"""Those that carry tensors as raw bytes."""
+"""Protocols that send tensors as raw bytes."""
 
 on_all = pytest.mark.parametrize("protocol", ALL, indirect=True)
 on_json = pytest.mark.parametrize("protocol", JSON, indirect=True)
@@ -204,20 +204,20 @@ on_framed = pytest.mark.parametrize("protocol", FRAMED, indirect=True)
 on_grpc = pytest.mark.parametrize("protocol", GRPC, indirect=True)
 
 
-def refused(answer: Answer, status: int, *parts: str) -> None:
-    """Checks a refusal: its status, and that its message names what is wrong and what is expected."""
-    assert answer.status == status, f"{answer.status}: {answer.message or answer.outputs}"
+def refused(response: InferResponse, status: int, *parts: str) -> None:
+    """Checks a refusal: its status, and that its message has these parts."""
+    assert response.status == status, f"{response.status}: {response.message or response.outputs}"
     for part in parts:
-        assert part in answer.message, answer.message
+        assert part in response.message, response.message
 
 
-def served(answer: Answer, *outputs: Tensor) -> Answer:
-    """Checks that exactly these outputs came, in that order."""
-    assert answer.status == 200, f"{answer.status}: {answer.message}"
-    assert answer.outputs == outputs
-    return answer
+def served(response: InferResponse, *outputs: Tensor) -> InferResponse:
+    """Checks for exactly these outputs, in this order."""
+    assert response.status == 200, f"{response.status}: {response.message}"
+    assert response.outputs == outputs
+    return response
 
 
 def assert_located(message: str, tensor: str) -> None:
-    """Checks that a caller can find what is wrong: by the tensor's name, or by the byte in the JSON."""
+    """Checks that the message locates the error: by the tensor's name, or by the byte in the JSON."""
     assert f"'{tensor}'" in message or "at byte" in message, message

@@ -1,4 +1,4 @@
-"""Restricted access: which secret each category asks for, over both protocols (the protocol's 4.12)."""
+"""Restricted access: the secret of each category, over both protocols (the protocol's 4.12)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from models.protocol import add
 from penstock import Server
 from penstock.testing import Client
 
-from .content import add as asked
+from .content import add as add_call
 from .protocols import GrpcProtocol, HttpProtocol
 from .transports import Rest
 
@@ -56,25 +56,25 @@ RESTRICTED = [
 
 
 @pytest.mark.parametrize(("method", "path", "header"), RESTRICTED)
-def test_rest_asks_for_the_categories_header(server: Server, method: str, path: str, header: str) -> None:
+def test_rest_requires_the_categorys_header(server: Server, method: str, path: str, header: str) -> None:
     assert rest(server, method, path) == 403
     for wrong in ("", "x", SECRET[:-1], f"{SECRET}x", SECRET.upper()):
         assert rest(server, method, path, **{header: wrong}) == 403, wrong
-    # Another category's header, and the key, do not open it.
+    # Neither another category's header nor the API key opens it.
     assert rest(server, method, path, Authorization=f"Bearer {KEY}") == 403
     assert rest(server, method, path, **{header.title(): SECRET}) == 200
 
 
 @pytest.mark.parametrize("path", ["/v2", "/v2/models", "/v2/models/add", "/nowhere"])
-def test_the_key_opens_what_has_no_rule(server: Server, path: str) -> None:
+def test_api_key_opens_unrestricted_routes(server: Server, path: str) -> None:
     assert rest(server, "GET", path) == 403
     for wrong in (KEY, "Bearer", "Bearer ", f"Bearer {KEY}x", f"Basic {KEY}"):
         assert rest(server, "GET", path, Authorization=wrong) == 403, wrong
-    for right in (f"Bearer {KEY}", f"bearer {KEY}"):
-        assert rest(server, "GET", path, Authorization=right) == (404 if path == "/nowhere" else 200)
+    for valid in (f"Bearer {KEY}", f"bearer {KEY}"):
+        assert rest(server, "GET", path, Authorization=valid) == (404 if path == "/nowhere" else 200)
 
 
-def test_the_page_that_asks_for_the_key_is_open_and_nothing_else_of_it(server: Server) -> None:
+def test_docs_page_is_open_but_its_documents_are_not(server: Server) -> None:
     for path in ("/docs", "/v2/docs"):
         assert rest(server, "GET", path) == 200
         assert rest(server, "HEAD", path) == 200
@@ -83,9 +83,9 @@ def test_the_page_that_asks_for_the_key_is_open_and_nothing_else_of_it(server: S
         assert rest(server, "GET", path) == (200 if "?" in path else 403), path
 
 
-def test_inference_over_rest_takes_either_secret(server: Server) -> None:
+def test_rest_inference_accepts_either_secret(server: Server) -> None:
     protocol = HttpProtocol("rest", Rest(server.http_url), binary=True)
-    body, headers = protocol.encode(asked())
+    body, headers = protocol.encode(add_call())
     for secret, status in ((None, 403), ("third", 403), (SECRET, 200), ("second", 200)):
         sent = headers if secret is None else {**headers, "admin": secret}
         reply = protocol.transport.request("POST", "/v2/models/add/infer", body, sent)
@@ -94,9 +94,9 @@ def test_inference_over_rest_takes_either_secret(server: Server) -> None:
 
 
 def calls(channel: grpc.Channel) -> dict[str, tuple[Callable[..., Any], Any, str, str]]:
-    """By name: the call, its request, and the metadata that opens it."""
+    """Call, request and required metadata, by name."""
     stub, health = service_pb2_grpc.GRPCInferenceServiceStub(channel), health_pb2_grpc.HealthStub(channel)
-    message = GrpcProtocol.message(GrpcProtocol("grpc", "localhost:1", typed=False), asked())
+    message = GrpcProtocol.message(GrpcProtocol("grpc", "localhost:1", typed=False), add_call())
     admin, probe = ("triton-grpc-protocol-admin", SECRET), ("triton-grpc-protocol-probe", SECRET)
     bearer = ("authorization", f"Bearer {KEY}")
     return {
@@ -118,7 +118,7 @@ def calls(channel: grpc.Channel) -> dict[str, tuple[Callable[..., Any], Any, str
         *("ModelReady", "Check", "ServerMetadata", "ModelMetadata"),
     ],
 )
-def test_grpc_asks_for_the_categories_metadata(server: Server, name: str) -> None:
+def test_grpc_requires_the_categorys_metadata(server: Server, name: str) -> None:
     with grpc.insecure_channel(server.grpc_url) as channel:
         call, message, key, secret = calls(channel)[name]
         plain = key.removeprefix("triton-grpc-protocol-")
@@ -131,7 +131,7 @@ def test_grpc_asks_for_the_categories_metadata(server: Server, name: str) -> Non
         assert call(message, metadata=((key, secret),), timeout=20) is not None
 
 
-def test_tritonclient_passes_with_the_headers(server: Server) -> None:
+def test_tritonclient_is_admitted_with_the_headers(server: Server) -> None:
     admin = {"admin": SECRET}
     with thttp.InferenceServerClient(server.http_url.removeprefix("http://")) as http:
         assert http.get_model_config("add", headers=admin)["name"] == "add"
@@ -146,15 +146,15 @@ def test_tritonclient_passes_with_the_headers(server: Server) -> None:
         assert refusal.value.status() == "StatusCode.PERMISSION_DENIED"
 
 
-def test_the_routes_of_a_hosting_platform_are_guarded_by_what_they_do() -> None:
-    body, _ = HttpProtocol("rest", Rest("http://localhost:1"), binary=False).encode(asked())
+def test_hosting_routes_are_guarded_by_their_category() -> None:
+    body, _ = HttpProtocol("rest", Rest("http://localhost:1"), binary=False).encode(add_call())
     with Client(add, api_key=KEY, sagemaker=True) as client:
         assert client.get("/ping").status == 200
         assert client.post("/invocations", body).status == 403
         assert client.post("/invocations", body, headers={"Authorization": f"Bearer {KEY}"}).status == 200
 
 
-def test_a_key_leaves_the_probes_open_and_the_testing_client_asks_too() -> None:
+def test_api_key_leaves_probes_open_and_applies_in_process() -> None:
     with Client(add, api_key=KEY) as client:
         assert client.get("/v2/health/ready").status == 200
         assert client.get("/v2/models/add").status == 403

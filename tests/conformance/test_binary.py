@@ -18,14 +18,14 @@ A, B = (pack("FP32", values) for values in ([0.0, 1.0, 2.0, 3.0], [0.0, 10.0, 20
 O1, O2 = tensor("o1", "FP32", [3.0]), tensor("o2", "INT64", [1])
 
 
-def given(name: str, *, size: object = None, data: Any = None) -> dict[str, Any]:
+def input_of(name: str, *, size: object = None, data: Any = None) -> dict[str, Any]:
     """An input of `add`, with its data or the size of its bytes."""
     tensor = {"name": name, "shape": [1, 4], "datatype": "FP32"}
     return {**tensor, "data": data} if size is None else {**tensor, "parameters": {"binary_data_size": size}}
 
 
-def asked(http: Transport, members: dict[str, Any]) -> Reply:
-    """An answer of `two_out` to 1.5."""
+def infer_two_out(http: Transport, members: dict[str, Any]) -> Reply:
+    """The reply of `two_out` to 1.5."""
     return infer(
         http, "two_out", {"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1.5]}], **members}
     )
@@ -57,10 +57,10 @@ def test_c1_tail_in_the_order_of_the_outputs(protocol: HttpProtocol, names: tupl
 @pytest.mark.parametrize(
     ("inputs", "tail"),
     [
-        ([given("a", data=[0, 1, 2, 3]), given("b", size=16)], B),
-        ([given("a", size=16), given("b", data=[[0, 10, 20, 30]])], A),
-        ([given("b", data=[0, 10, 20, 30]), given("a", size=16)], A),
-        ([given("b", size=16), given("a", size=16)], B + A),
+        ([input_of("a", data=[0, 1, 2, 3]), input_of("b", size=16)], B),
+        ([input_of("a", size=16), input_of("b", data=[[0, 10, 20, 30]])], A),
+        ([input_of("b", data=[0, 10, 20, 30]), input_of("a", size=16)], A),
+        ([input_of("b", size=16), input_of("a", size=16)], B + A),
     ],
 )
 def test_c2_json_and_binary_inputs(http: Transport, inputs: list[Any], tail: bytes) -> None:
@@ -68,7 +68,7 @@ def test_c2_json_and_binary_inputs(http: Transport, inputs: list[Any], tail: byt
 
 
 def test_c3_binary_in_json_out(http: Transport) -> None:
-    reply = infer(http, "add", {"inputs": [given("a", size=16), given("b", size=16)]}, A + B)
+    reply = infer(http, "add", {"inputs": [input_of("a", size=16), input_of("b", size=16)]}, A + B)
     assert reply.headers["content-type"] == "application/json"
     assert "inference-header-content-length" not in reply.headers
     assert json.loads(reply.body)["outputs"][0]["data"] == [0, 11, 22, 33]
@@ -77,7 +77,7 @@ def test_c3_binary_in_json_out(http: Transport) -> None:
 @pytest.mark.parametrize("binary", ["o1", "o2"])
 def test_c4_one_output_binary(http: Transport, binary: str) -> None:
     outputs = [{"name": name, "parameters": {"binary_data": name == binary}} for name in ("o1", "o2")]
-    reply = asked(http, {"outputs": outputs})
+    reply = infer_two_out(http, {"outputs": outputs})
     served(decode(reply), O1, O2)
     assert reply.tail() == (O1 if binary == "o1" else O2).raw
     assert [("data" in output) for output in reply.json()["outputs"]] == [binary != "o1", binary != "o2"]
@@ -85,19 +85,21 @@ def test_c4_one_output_binary(http: Transport, binary: str) -> None:
 
 @pytest.mark.trap("T15")
 def test_c5_listed_output_follows_the_request(http: Transport) -> None:
-    reply = asked(http, {"parameters": {"binary_data_output": True}, "outputs": [{"name": "o2"}, {"name": "o1"}]})
+    reply = infer_two_out(
+        http, {"parameters": {"binary_data_output": True}, "outputs": [{"name": "o2"}, {"name": "o1"}]}
+    )
     assert reply.tail() == O2.raw + O1.raw
 
 
 @pytest.mark.parametrize("backwards", [False, True])
-def test_c5_whatever_comes_first(http: Transport, backwards: bool) -> None:
+def test_c5_key_order_does_not_matter(http: Transport, backwards: bool) -> None:
     members = [("parameters", {"binary_data_output": True}), ("outputs", [{"name": "o1"}])]
-    assert asked(http, dict(members[::-1] if backwards else members)).tail() == O1.raw
+    assert infer_two_out(http, dict(members[::-1] if backwards else members)).tail() == O1.raw
 
 
-def test_c6_output_that_says_json(http: Transport) -> None:
+def test_c6_output_that_requests_json(http: Transport) -> None:
     outputs = [{"name": "o1", "parameters": {"binary_data": False}}, {"name": "o2"}]
-    reply = asked(http, {"parameters": {"binary_data_output": True}, "outputs": outputs})
+    reply = infer_two_out(http, {"parameters": {"binary_data_output": True}, "outputs": outputs})
     served(decode(reply), O1, O2)
     assert reply.json()["outputs"][0]["data"] == [3]
     assert reply.tail() == O2.raw
@@ -105,14 +107,14 @@ def test_c6_output_that_says_json(http: Transport) -> None:
 
 @pytest.mark.parametrize("wrong", ["-1", "abc", "", "+5", "1.5", "0x10", "99999", "18446744073709551616", "1 2"])
 @on_binary
-def test_c8_json_length_that_is_none(protocol: HttpProtocol, wrong: str) -> None:
+def test_c8_invalid_json_length(protocol: HttpProtocol, wrong: str) -> None:
     body, headers = protocol.encode(add())
     reply = protocol.transport.request("POST", "/v2/models/add/infer", body, dict.fromkeys(headers, wrong))
     assert "Inference-Header-Content-Length" in reply.refusal(400)
 
 
 @on_binary
-def test_c8_json_length_that_is_not_the_jsons(protocol: HttpProtocol) -> None:
+def test_c8_wrong_json_length(protocol: HttpProtocol) -> None:
     body, headers = protocol.encode(add())
     (length,) = headers.values()
     for wrong in (int(length) - 1, int(length) + 1, len(body)):
@@ -129,28 +131,28 @@ def test_c9_size_against_the_shape(protocol: AnyProtocol, size: int) -> None:
 
 @pytest.mark.parametrize("tail", [A + B + b"\0", A + B[:-1], A, b"\0"])
 def test_c10_sizes_against_the_tail(http: Transport, tail: bytes) -> None:
-    message = infer(http, "add", {"inputs": [given("a", size=16), given("b", size=16)]}, tail).refusal(400)
+    message = infer(http, "add", {"inputs": [input_of("a", size=16), input_of("b", size=16)]}, tail).refusal(400)
     assert "32" in message
     assert str(len(tail)) in message
 
 
-def test_c10_tail_that_nobody_takes(http: Transport) -> None:
-    inputs = [given("a", data=[0, 1, 2, 3]), given("b", data=[0, 1, 2, 3])]
+def test_c10_unclaimed_tail(http: Transport) -> None:
+    inputs = [input_of("a", data=[0, 1, 2, 3]), input_of("b", data=[0, 1, 2, 3])]
     assert "5" in infer(http, "add", {"inputs": inputs}, b"12345").refusal(400)
 
 
-def test_c10_tail_that_is_missing(http: Transport) -> None:
-    assert "32" in infer(http, "add", {"inputs": [given("a", size=16), given("b", size=16)]}).refusal(400)
+def test_c10_missing_tail(http: Transport) -> None:
+    assert "32" in infer(http, "add", {"inputs": [input_of("a", size=16), input_of("b", size=16)]}).refusal(400)
 
 
-def test_c10_sizes_that_overflow(http: Transport) -> None:
-    inputs = [given("a", size=2**64 - 1), given("b", size=17)]
+def test_c10_overflowing_sizes(http: Transport) -> None:
+    inputs = [input_of("a", size=2**64 - 1), input_of("b", size=17)]
     assert infer(http, "add", {"inputs": inputs}, A).refusal(400)
 
 
 @pytest.mark.parametrize("wrong", [-1, "16", 16.0, 1.5, True, None, [], 2**64, 1e300])
-def test_c11_size_that_is_no_number_of_bytes(http: Transport, wrong: object) -> None:
-    inputs = [given("a", size=16), given("b", size=16)]
+def test_c11_invalid_size(http: Transport, wrong: object) -> None:
+    inputs = [input_of("a", size=16), input_of("b", size=16)]
     inputs[0]["parameters"]["binary_data_size"] = wrong
     assert "binary_data_size" in infer(http, "add", {"inputs": inputs}, A + B).refusal(400)
 
@@ -188,15 +190,15 @@ def test_c14_every_datatype(protocol: AnyProtocol, datatype: str) -> None:
 
 @on_framed
 @pytest.mark.parametrize("datatype", [name for name in DTYPES if name not in ("BOOL", "BF16")])
-def test_c14_every_pattern_of_bits(protocol: AnyProtocol, datatype: str) -> None:
-    # Also the payloads of NaN. BF16's pass through float32, and a BOOL has two patterns only.
+def test_c14_every_bit_pattern(protocol: AnyProtocol, datatype: str) -> None:
+    # NaN payloads too. BF16 is converted through float32, and BOOL has only two patterns.
     raw = bytes(range(256)) * DTYPES[datatype].itemsize
     call = ident(datatype).with_input(0, shape=(256,), raw=raw)
     assert protocol.infer(call).output("y").raw == raw
 
 
 @on_framed
-def test_c14_every_brain_float(protocol: AnyProtocol) -> None:
+def test_c14_every_bfloat16(protocol: AnyProtocol) -> None:
     raw = b"".join(bits.to_bytes(2, "little") for bits in range(2**16) if bits & 0x7F80 != 0x7F80 or not bits & 0x7F)
     call = ident("BF16").with_input(0, shape=(len(raw) // 2,), raw=raw)
     assert protocol.infer(call).output("y").raw == raw

@@ -39,7 +39,7 @@ def raw(array: np.ndarray[Any, Any]) -> str:
 
 def from_npy(body: bytes, expected: Tensors) -> Tensors:
     array = np.load(io.BytesIO(body), allow_pickle=False)
-    # The format has no names.
+    # The format has no tensor names.
     return [(expected[0][0], list(array.shape), raw(array))]
 
 
@@ -75,7 +75,7 @@ def from_arrow(body: bytes, expected: Tensors) -> Tensors:
 
 def from_safetensors(body: bytes, expected: Tensors) -> Tensors:
     found = {name: (name, each["shape"], bytes(each["data"]).hex()) for name, each in safetensors.deserialize(body)}
-    # The format keeps no order of names.
+    # The format does not keep the order of names.
     assert sorted(found) == sorted(name for name, _, _ in expected)
     return [found[name] for name, _, _ in expected]
 
@@ -103,7 +103,7 @@ def sent(http: Transport, name: str, vector: dict[str, Any]) -> Reply:
     return http.request("POST", path, bytes.fromhex(vector["body"]), {"Content-Type": CONTENT_TYPES[name]})
 
 
-def test_names_are_unique_and_every_format_is_there() -> None:
+def test_names_are_unique_and_every_format_has_vectors() -> None:
     assert list(FORMATS) == sorted(CONTENT_TYPES)
     names = [param.id for param in vectors()]
     assert len(names) == len(set(names))
@@ -121,5 +121,5 @@ def test_body(http: Transport, name: str, vector: dict[str, Any]) -> None:
     assert reply.headers["content-type"] == CONTENT_TYPES[name]
     expected = [(each["name"], each["shape"], each["hex"]) for each in vector["answer"]["outputs"]]
     assert READERS[name](reply.body, expected) == expected
-    # And that is what the library reads of its own bytes.
+    # The library reads the same from its own bytes.
     assert READERS[name](bytes.fromhex(vector["answer"]["body"]), expected) == expected

@@ -38,7 +38,7 @@ def binary(**changed: str | None) -> dict[str, str]:
 
 
 def assert_answers(attributes: dict[str, str], model: str) -> None:
-    """Checks what is new in every answer."""
+    """Checks the attributes that every response sets."""
     assert attributes["specversion"] == "1.0"
     assert attributes["source"] == f"io.kserve.inference.{model}"
     assert attributes["type"] == "io.kserve.inference.response"
@@ -53,7 +53,7 @@ def in_headers(reply: Reply) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("path", "document"), [("/v1/models/rows:predict", V1), ("/v2/models/rows/infer", V2)], ids=["v1", "v2"]
 )
-def test_a_binary_event_is_answered_by_one(events: InProcess, path: str, document: Any) -> None:
+def test_binary_event_gets_a_binary_event_response(events: InProcess, path: str, document: Any) -> None:
     plain = post(events, path, document, {})
     reply = post(events, path, document, binary())
     assert (reply.status, reply.body) == (200, plain.body)
@@ -67,7 +67,7 @@ def test_a_binary_event_is_answered_by_one(events: InProcess, path: str, documen
 @pytest.mark.parametrize(
     ("path", "document"), [("/v1/models/rows:predict", V1), ("/v2/models/rows/infer", V2)], ids=["v1", "v2"]
 )
-def test_a_structured_event_is_answered_by_one(events: InProcess, path: str, document: Any) -> None:
+def test_structured_event_gets_a_structured_event_response(events: InProcess, path: str, document: Any) -> None:
     plain = json.loads(post(events, path, document, {}).body)
     encoded = base64.b64encode(json.dumps(document).encode()).decode()
     for data in ({"data": document}, {"data_base64": encoded}):
@@ -80,7 +80,7 @@ def test_a_structured_event_is_answered_by_one(events: InProcess, path: str, doc
         assert_answers(event, "rows")
 
 
-def test_binary_tensors_in_a_structured_answer_are_base64(events: InProcess) -> None:
+def test_binary_tensors_in_a_structured_response_are_base64(events: InProcess) -> None:
     document = {**V2, "parameters": {"binary_data_output": True}}
     reply = post(events, "/v2/models/rows/infer", {**ATTRIBUTES, "data": document}, STRUCTURED)
     event = json.loads(reply.body)
@@ -105,14 +105,14 @@ def test_attributes_reach_the_context_and_values_are_percent_encoded(events: InP
         assert event["id"] != ATTRIBUTES["id"]
 
 
-def test_without_merge_the_requests_attributes_are_left_out(events: InProcess) -> None:
+def test_request_attributes_are_omitted_without_merge(events: InProcess) -> None:
     path = "/v1/models/rows:predict"
     assert "subject" not in in_headers(post(events, path, V1, binary(subject="s")))
     assert "n" not in json.loads(post(events, path, {**ATTRIBUTES, "n": 3, "data": V1}, STRUCTURED).body)
 
 
 @pytest.mark.parametrize("name", list(ATTRIBUTES))
-def test_a_missing_attribute_is_named(events: InProcess, name: str) -> None:
+def test_missing_attribute_is_named(events: InProcess, name: str) -> None:
     path = "/v1/models/rows:predict"
     expected = f"the event has no attribute '{name}'"
     assert post(events, path, V1, binary(**{name: None})).refusal(400) == expected
@@ -120,7 +120,7 @@ def test_a_missing_attribute_is_named(events: InProcess, name: str) -> None:
     assert post(events, path, {**attributes, "data": V1}, STRUCTURED).refusal(400) == expected
 
 
-def test_a_wrong_attribute_is_named(events: InProcess) -> None:
+def test_invalid_attribute_is_named(events: InProcess) -> None:
     for changed, message in [
         ({"specversion": "9"}, "the event's attribute 'specversion' is '9', expected '1.0'"),
         ({"id": ""}, "the event's attribute 'id' is empty"),
@@ -133,7 +133,7 @@ def test_a_wrong_attribute_is_named(events: InProcess) -> None:
     assert no_data.refusal(400) == "the event has neither 'data' nor 'data_base64'"
 
 
-def test_refusals_are_no_events(events: InProcess) -> None:
+def test_refusals_are_not_events(events: InProcess) -> None:
     for headers in (binary(), STRUCTURED):
         document = {**ATTRIBUTES, "data": {}} if headers is STRUCTURED else {}
         reply = post(events, "/v1/models/rows:predict", document, headers)

@@ -61,20 +61,20 @@ def compressing_in_process() -> Iterator[InProcess]:
 
 
 @pytest.fixture(params=["rest", "in-process"])
-def squeezed(request: pytest.FixtureRequest, compressing: Server, compressing_in_process: InProcess) -> Transport:
-    """A server that compresses its answers."""
+def compressed(request: pytest.FixtureRequest, compressing: Server, compressing_in_process: InProcess) -> Transport:
+    """A server that compresses its responses."""
     return Rest(compressing.http_url) if request.param == "rest" else compressing_in_process
 
 
 def with_zeros(count: int, *, binary: bool = False, outputs: dict[str, Any] | None = None) -> bytes:
-    """A request of so many zeros, for `ident_FP32`."""
+    """A request of `count` zeros, for `ident_FP32`."""
     given = {"name": "x", "shape": [count], "datatype": "FP32", "data": [0] * count}
     parameters = {"binary_data_output": binary}
     return json.dumps({"inputs": [given], "parameters": parameters, **(outputs or {})}).encode()
 
 
 def inflated(reply: Reply) -> Reply:
-    """An answer as a client sees it that inflates it."""
+    """A reply, inflated as a client would do it."""
     coding = reply.headers["content-encoding"]
     return Reply(reply.status, reply.headers, DECODERS[coding](reply.body))
 
@@ -95,7 +95,7 @@ def test_c20_length_beyond_the_inflated_body(http: Transport, coding: str) -> No
     headers = {"Content-Encoding": coding, "Inference-Header-Content-Length": str(len(body) + 1)}
     message = http.request("POST", PATH, CODERS[coding](body), headers).refusal(400)
     assert f"is {len(body) + 1}, expected 0 to the body's {len(body)} bytes" in message
-    # T5: all of it is JSON, and that is longer than what is sent.
+    # T5: the whole body is JSON, and longer than the compressed bytes.
     small = CODERS[coding](body)
     assert len(small) < len(body)
     headers["Inference-Header-Content-Length"] = str(len(body))
@@ -104,7 +104,7 @@ def test_c20_length_beyond_the_inflated_body(http: Transport, coding: str) -> No
 
 @pytest.mark.parametrize("coding", CODERS)
 def test_c20_large_request(http: Transport, coding: str) -> None:
-    # Large enough to be inflated on another thread, in several steps.
+    # Large enough for inflation on another thread, in several steps.
     sent = np.random.default_rng(0).integers(0, 100, 1 << 20).astype(np.float32)
     text = json.dumps(
         {
@@ -139,7 +139,7 @@ def test_c23_corrupt(http: Transport, coding: str) -> None:
     assert cut == f"the request's body ends before its {coding} data does"
     wrong = http.request("POST", PATH, b"\xff" * 100, headers).refusal(400)
     assert wrong.startswith(f"the request's body is not valid {coding} data")
-    # Not compressed at all, as a client that only sets the header would have it.
+    # Not compressed at all, like a client that only sets the header.
     assert coding in http.request("POST", PATH, b'{"inputs":[]}', headers).refusal(400)
 
 
@@ -157,9 +157,9 @@ def test_c24_bomb(http: Transport, coding: str) -> None:
 @pytest.mark.trap("T7")
 @pytest.mark.parametrize("coding", DECODERS)
 @pytest.mark.parametrize("binary", [False, True])
-def test_c25_compressed_answer(squeezed: Transport, coding: str, binary: bool) -> None:
-    """T7: a compressed answer says so."""
-    reply = squeezed.request("POST", PATH, with_zeros(5000, binary=binary), {"Accept-Encoding": coding})
+def test_c25_compressed_response(compressed: Transport, coding: str, binary: bool) -> None:
+    """T7: a compressed response has `Content-Encoding`."""
+    reply = compressed.request("POST", PATH, with_zeros(5000, binary=binary), {"Accept-Encoding": coding})
     assert reply.status == 200
     assert reply.headers["content-encoding"] == coding
     assert reply.headers["vary"] == "Accept-Encoding"
@@ -171,19 +171,19 @@ def test_c25_compressed_answer(squeezed: Transport, coding: str, binary: bool) -
     assert whole.json()["outputs"][0]["shape"] == [5000]
 
 
-def test_c25_small_answers_are_not_compressed(squeezed: Transport) -> None:
+def test_c25_small_responses_are_not_compressed(compressed: Transport) -> None:
     for count, expected in ((10, False), (250, True)):
-        reply = squeezed.request("POST", PATH, with_zeros(count), {"Accept-Encoding": "gzip"})
+        reply = compressed.request("POST", PATH, with_zeros(count), {"Accept-Encoding": "gzip"})
         assert ("content-encoding" in reply.headers) == expected, len(reply.body)
         assert reply.headers["vary"] == "Accept-Encoding"
 
 
-def test_c25_answers_that_do_not_become_smaller_go_as_they_are(squeezed: Transport) -> None:
+def test_c25_incompressible_responses_are_sent_uncompressed(compressed: Transport) -> None:
     noise = np.random.default_rng(0).integers(0, 2**32, 10_000, np.uint32).tobytes()
     text = b'{"inputs":[{"name":"x","shape":[10000],"datatype":"UINT32","parameters":{"binary_data_size":40000}}],'
     text += b'"parameters":{"binary_data_output":true}}'
     headers = {"Accept-Encoding": "zstd", "Inference-Header-Content-Length": str(len(text))}
-    reply = squeezed.request("POST", "/v2/models/ident_UINT32/infer", text + noise, headers)
+    reply = compressed.request("POST", "/v2/models/ident_UINT32/infer", text + noise, headers)
     if "content-encoding" in reply.headers:
         reply = inflated(reply)
     assert reply.tail() == noise
@@ -196,9 +196,9 @@ def test_c25_off_by_default(http: Transport) -> None:
 
 
 @pytest.mark.trap("T66")
-def test_c26_deflate_is_zlib(squeezed: Transport) -> None:
+def test_c26_deflate_is_zlib(compressed: Transport) -> None:
     """T66."""
-    reply = squeezed.request("POST", PATH, with_zeros(5000), {"Accept-Encoding": "deflate"})
+    reply = compressed.request("POST", PATH, with_zeros(5000), {"Accept-Encoding": "deflate"})
     assert reply.headers["content-encoding"] == "deflate"
     assert reply.body[0] & 0x0F == 8
     assert json.loads(zlib.decompress(reply.body))["outputs"]
@@ -218,23 +218,23 @@ def test_c26_deflate_is_zlib(squeezed: Transport) -> None:
         ("lzma", None),
     ],
 )
-def test_c27_weights(squeezed: Transport, accepted: str, coding: str | None) -> None:
-    reply = squeezed.request("POST", PATH, with_zeros(5000), {"Accept-Encoding": accepted})
+def test_c27_weights(compressed: Transport, accepted: str, coding: str | None) -> None:
+    reply = compressed.request("POST", PATH, with_zeros(5000), {"Accept-Encoding": accepted})
     assert reply.status == 200
     assert reply.headers.get("content-encoding") == coding
 
 
 @pytest.mark.trap("T6")
-def test_c28_only_good_inference_answers_are_compressed(squeezed: Transport) -> None:
+def test_c28_only_successful_inference_responses_are_compressed(compressed: Transport) -> None:
     """T6."""
     headers = {"Accept-Encoding": "gzip, deflate, br"}
     for path in ("/v2", "/v2/models", "/v2/models/add", "/v2/models/add/config", "/metrics"):
-        reply = squeezed.request("GET", path, headers=headers)
+        reply = compressed.request("GET", path, headers=headers)
         assert reply.status == 200
         assert "content-encoding" not in reply.headers
-    squeezed.request("GET", "/v2/models/none", headers=headers).refusal(404)
-    squeezed.request("POST", PATH, b"x" * 5000, headers).refusal(400)
-    squeezed.request("POST", "/v2/models/boom/infer", with_zeros(1), headers).refusal(500)
+    compressed.request("GET", "/v2/models/none", headers=headers).refusal(404)
+    compressed.request("POST", PATH, b"x" * 5000, headers).refusal(400)
+    compressed.request("POST", "/v2/models/boom/infer", with_zeros(1), headers).refusal(500)
 
 
 CLIENTS: list[Any] = [thttp, thttp_aio]
@@ -246,16 +246,18 @@ async def called(client: Any, method: str, *arguments: Any, **options: Any) -> A
     return await result if asyncio.iscoroutine(result) else result
 
 
-@pytest.mark.parametrize("answered", ALGORITHMS)
-@pytest.mark.parametrize("asked", ALGORITHMS)
+@pytest.mark.parametrize("response_coding", ALGORITHMS)
+@pytest.mark.parametrize("request_coding", ALGORITHMS)
 @pytest.mark.parametrize("binary", [True, False], ids=["binary", "json"])
 @pytest.mark.parametrize("module", CLIENTS, ids=["sync", "aio"])
-def test_g4_algorithms(compressing: Server, module: Any, asked: str, answered: str, binary: bool) -> None:
+def test_g4_algorithms(
+    compressing: Server, module: Any, request_coding: str, response_coding: str, binary: bool
+) -> None:
     sent = np.arange(5000, dtype=np.float32) % 10
     given = module.InferInput("x", [5000], "FP32")
     given.set_data_from_numpy(sent, binary_data=binary)
     outputs = [module.InferRequestedOutput("y", binary_data=binary)]
-    options = {"request_compression_algorithm": asked, "response_compression_algorithm": answered}
+    options = {"request_compression_algorithm": request_coding, "response_compression_algorithm": response_coding}
 
     async def run() -> Any:
         client = module.InferenceServerClient(compressing.http_url.removeprefix("http://"))

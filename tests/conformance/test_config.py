@@ -29,7 +29,7 @@ def over_rest(rest: Rest, name: str) -> dict[str, Any]:
 
 
 def texts(document: Any) -> Any:
-    """Every number as text, as protobuf's own JSON has those of 64 bits."""
+    """The document with numbers as text, as protobuf's JSON has 64-bit integers."""
     if isinstance(document, dict):
         return {key: texts(value) for key, value in document.items()}
     if isinstance(document, list):
@@ -41,7 +41,7 @@ def texts(document: Any) -> Any:
 def test_d3_configuration_is_equal_over_both_protocols(grpc_raw: GrpcProtocol, rest: Rest, name: str) -> None:
     config = grpc_raw.stub.ModelConfig(pb.ModelConfigRequest(name=name), timeout=20).config
     message = MessageToDict(config, preserving_proto_field_name=True, always_print_fields_with_no_presence=True)
-    # What only the client's own message has: lists and maps that are empty, and parts that Penstock does not have.
+    # Only the client's message has empty lists and maps, and parts that Penstock does not support.
     document = texts(over_rest(rest, name))
     missing = {key: value for key, value in message.items() if key not in document}
     assert not any(missing.values()), missing
@@ -49,7 +49,7 @@ def test_d3_configuration_is_equal_over_both_protocols(grpc_raw: GrpcProtocol, r
 
 
 def covered(document: Any, message: Any) -> bool:
-    """Whether the message says all that the document says, and nothing else but defaults."""
+    """True if the message has all of the document, and otherwise only defaults."""
     if isinstance(document, dict):
         rest = {key: value for key, value in message.items() if key not in document}
         return not any(rest.values()) and all(covered(value, message.get(key, {})) for key, value in document.items())
@@ -82,7 +82,7 @@ def test_d3_configuration_agrees_with_the_metadata(rest: Rest, name: str) -> Non
         ("specific:1,new", {"specific": {"versions": ["1", "new"]}}),
     ],
 )
-def test_d3_the_version_policy_is_the_models_own_and_stays_when_it_is_sent_back(
+def test_d3_version_policy_is_kept_when_the_configuration_is_sent_back(
     tmp_path: Path, policy: str, expected: Any
 ) -> None:
     repository = Repository(tmp_path / "models")
@@ -101,7 +101,7 @@ def test_d3_the_version_policy_is_the_models_own_and_stays_when_it_is_sent_back(
                 assert shown is not None
                 assert [*shown] == [*expected]
             else:
-                # Its message has numbers only.
+                # The client's message allows numbers only.
                 assert shown is None
         assert caller.load("m", config())[0] == 200
         assert (versions(), config()) == before
@@ -116,7 +116,7 @@ def test_d3_configuration_in_full() -> None:
     tuned = model(lambda x: x, name="tuned", inputs=[x], outputs=[y], batching=batching, instances=2, max_queue=7)
     with Client(tuned) as client:
         config = client.get("/v2/models/tuned/config").json()
-    # T42, T43: defaults are written, a part that is there has all its fields, and numbers are numbers.
+    # T42, T43: defaults are written, present parts have all fields, and numbers are not text.
     assert config == {
         "name": "tuned",
         "platform": config["platform"],
@@ -184,7 +184,7 @@ def test_d3_configuration_in_full() -> None:
     }
 
 
-def test_d3_a_model_that_streams_is_decoupled(streams: Server) -> None:
+def test_d3_streaming_model_is_decoupled(streams: Server) -> None:
     protocol = GrpcProtocol("grpc", streams.grpc_url, typed=False)
     config = protocol.stub.ModelConfig(pb.ModelConfigRequest(name="stream3"), timeout=20).config
     assert config.model_transaction_policy.decoupled
@@ -192,7 +192,7 @@ def test_d3_a_model_that_streams_is_decoupled(streams: Server) -> None:
 
 
 @pytest.mark.parametrize("batching", [None, Batching(dynamic=False)])
-def test_d3_no_scheduler_where_requests_are_not_joined(batching: Batching | None) -> None:
+def test_d3_no_scheduler_without_batching(batching: Batching | None) -> None:
     x, y = Tensor("x", np.float32, [4]), Tensor("y", np.float32, [4])
     with Client(model(lambda x: x, name="alone", inputs=[x], outputs=[y], batching=batching)) as client:
         config = client.get("/v2/models/alone/config").json()

@@ -26,7 +26,7 @@ BYTES_IN_JSON = {
 
 
 def x(datatype: str, data: str, count: int | None = None, more: str = "") -> str:
-    """A JSON text for `ident_<datatype>` with data spelled as given."""
+    """JSON for `ident_<datatype>` with literal text as data."""
     count = data.count(",") + 1 if count is None else count
     return f'{{"inputs":[{{"name":"x","shape":[{count}],"datatype":"{datatype}"{more},"data":[{data}]}}]}}'
 
@@ -58,7 +58,7 @@ def test_b34_integer_out_of_range(http: Transport, datatype: str) -> None:
         out_of(http, datatype, str(beyond))
 
 
-def test_b34_integer_out_of_range_named(http: Transport) -> None:
+def test_b34_integer_out_of_range_is_named(http: Transport) -> None:
     out_of(http, "UINT8", "256")
     out_of(http, "INT8", "-129")
 
@@ -93,16 +93,17 @@ def test_b37_bools_as_numbers(http: Transport) -> None:
 
 
 @pytest.mark.parametrize("protocol", FRAMED, indirect=True)
-def test_b37_any_byte_but_zero_is_true(protocol: AnyProtocol) -> None:
+def test_b37_any_nonzero_byte_is_true(protocol: AnyProtocol) -> None:
     call = ident("BOOL", [False] * 4).with_input(0, raw=b"\x00\x01\x02\xff")
     served(protocol.infer(call), tensor("y", "BOOL", [False, True, True, True]))
 
 
 def test_b38_fp32_literals(http: Transport) -> None:
-    found = echo(http, "FP32", "1,-2,0,-0,1e38,1E+2,1e-50,3.4028234663852886e38")
-    # Any text of a number will do that is the same FP32.
+    returned = echo(http, "FP32", "1,-2,0,-0,1e38,1E+2,1e-50,3.4028234663852886e38")
+    # Any spelling of the same FP32 value is accepted.
     assert (
-        np.array(found, np.float32).tolist() == np.array([1, -2, 0, 0, 1e38, 100, 0, 3.4028235e38], np.float32).tolist()
+        np.array(returned, np.float32).tolist()
+        == np.array([1, -2, 0, 0, 1e38, 100, 0, 3.4028235e38], np.float32).tolist()
     )
 
 
@@ -117,12 +118,12 @@ def test_b38_fp64_out_of_range(http: Transport, text: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ['"1"', "true", "null", "[]", "{}"])
-def test_b38_fp32_element_that_is_no_number(http: Transport, wrong: str) -> None:
+def test_b38_non_numeric_fp32_element(http: Transport, wrong: str) -> None:
     assert "'x'" in infer(http, "ident_FP32", x("FP32", wrong, 1)).refusal(400)
 
 
 @pytest.mark.parametrize("wrong", ["01", "1.", ".5", "+1", "1e", "0x10", "1_0", "--1", "nan", "inf", "Infinit"])
-def test_b38_number_that_json_does_not_have(http: Transport, wrong: str) -> None:
+def test_b38_invalid_json_number(http: Transport, wrong: str) -> None:
     assert infer(http, "ident_FP32", x("FP32", wrong, 1)).refusal(400)
 
 
@@ -134,7 +135,7 @@ def test_b39_fp64_is_bit_exact(protocol: AnyProtocol) -> None:
 
 @pytest.mark.trap("T62")
 def test_b39_fp32_is_written_as_its_shortest_text(http: Transport) -> None:
-    # Not as the double 0.10000000149011612, which is the same FP32.
+    # Not the double 0.10000000149011612, which is the same FP32.
     reply = infer(http, "ident_FP32", x("FP32", "0.1,0.333333343,16777216,1.5,0.10000000149011612"))
     assert reply.body.endswith(b'"data":[0.1,0.33333334,16777216.0,1.5,0.1]}]}')
 
@@ -148,13 +149,13 @@ def test_b39_fp32_is_bit_exact(protocol: AnyProtocol) -> None:
 @pytest.mark.trap("T19")
 @pytest.mark.parametrize("datatype", ["FP32", "FP64", "FP16", "BF16"])
 def test_b40_nan_and_infinities_as_tokens(http: Transport, datatype: str) -> None:
-    given = echo(http, datatype, "NaN,Infinity,-Infinity")
-    assert np.isnan(given[0])
-    assert given[1:] == [np.inf, -np.inf]
+    returned = echo(http, datatype, "NaN,Infinity,-Infinity")
+    assert np.isnan(returned[0])
+    assert returned[1:] == [np.inf, -np.inf]
 
 
 @pytest.mark.parametrize("protocol", UNTYPED, indirect=True)
-def test_b41_model_answers_nan(protocol: AnyProtocol) -> None:
+def test_b41_model_returns_nan(protocol: AnyProtocol) -> None:
     assert protocol.infer(one("nan")).output("y").raw == pack("FP32", [np.nan, np.inf, -np.inf])
 
 
@@ -175,25 +176,25 @@ def test_b41_nan_as_null_in_strict_json() -> None:
 
 @pytest.mark.trap("T20")
 @pytest.mark.parametrize("datatype", ["FP16", "BF16"])
-def test_b42_small_floats_are_rounded_to_the_nearest_even(http: Transport, datatype: str) -> None:
-    # Halfway between two neighbours of 1 goes to the one whose last bit is 0; a bit more goes up.
+def test_b42_16_bit_floats_round_to_nearest_even(http: Transport, datatype: str) -> None:
+    # Halfway between two neighbors of 1 rounds to the one whose last bit is 0; a bit more rounds up.
     step = {"FP16": 2**-10, "BF16": 2**-7}[datatype]
     texts = [1 + step / 2, 1 + 3 * step / 2, 1 + step / 2 + 2**-40, 0.1]
     expected = np.array([1, 1 + 2 * step, 1 + step, 0.1]).astype(DTYPES[datatype]).astype(float).tolist()
-    found = echo(http, datatype, ",".join(repr(text) for text in texts))
-    assert np.array(found).astype(DTYPES[datatype]).astype(float).tolist() == expected
+    returned = echo(http, datatype, ",".join(repr(text) for text in texts))
+    assert np.array(returned).astype(DTYPES[datatype]).astype(float).tolist() == expected
 
 
 @pytest.mark.parametrize(
     ("datatype", "text"), [("FP16", "65520"), ("FP16", "-1e5"), ("BF16", "3.4e38"), ("BF16", "1e39")]
 )
-def test_b42_small_floats_out_of_range(http: Transport, datatype: str, text: str) -> None:
+def test_b42_16_bit_floats_out_of_range(http: Transport, datatype: str, text: str) -> None:
     out_of(http, datatype, text)
 
 
 @pytest.mark.parametrize("protocol", UNTYPED, indirect=True)
 def test_b43_half_output(protocol: AnyProtocol) -> None:
-    # As numbers in JSON: the rule of B42, not a refusal.
+    # JSON numbers by the rule of B42, not a refusal.
     served(protocol.infer(one("half", 0.1)), tensor("y", "FP16", [0.1]))
 
 
@@ -221,27 +222,27 @@ def test_b44_broken_text_in_json(http: Transport, wrong: str) -> None:
     assert infer(http, "echo_s", x("BYTES", wrong, 1)).refusal(400)
 
 
-def test_b44_text_that_is_not_utf8_in_json(http: Transport) -> None:
+def test_b44_non_utf8_text_in_json(http: Transport) -> None:
     body = x("BYTES", '"?"', 1).encode().replace(b"?", b"\xff")
     assert http.request("POST", "/v2/models/echo_s/infer", body).refusal(400)
 
 
 @pytest.mark.parametrize("wrong", ["1", "true", "null", '{"b64":"aGk="}'])
-def test_b45_bytes_element_that_is_no_string(http: Transport, wrong: str) -> None:
+def test_b45_non_string_bytes_element(http: Transport, wrong: str) -> None:
     message = infer(http, "echo_s", x("BYTES", wrong, 1)).refusal(400)
     assert "'x'" in message
     assert "string" in message
 
 
 @pytest.mark.trap("T18")
-def test_b46_bytes_that_are_not_utf8_as_json(http: Transport) -> None:
+def test_b46_non_utf8_bytes_as_json(http: Transport) -> None:
     message = infer(http, "nonutf8", x("FP32", "1")).refusal(400)
     assert "'y'" in message
     assert "binary" in message
 
 
 @pytest.mark.parametrize("protocol", [*BINARY, "grpc-raw", "grpc-typed"], indirect=True)
-def test_b46_bytes_that_are_not_utf8_as_binary(protocol: AnyProtocol) -> None:
+def test_b46_non_utf8_bytes_as_binary(protocol: AnyProtocol) -> None:
     served(protocol.infer(one("nonutf8")), tensor("y", "BYTES", [b"\xff"]))
 
 
@@ -249,12 +250,12 @@ def test_b47_base64(http: Transport) -> None:
     elements = [b"\xff\x00\xfe", b"", b"text"]
     data = ",".join(json.dumps(base64.b64encode(element).decode()) for element in elements)
     coded = x("BYTES", data, 3, ',"parameters":{"content_type":"base64"}')
-    # Asked back as binary, the elements are the bytes themselves.
+    # Requested as binary, the elements are the bytes themselves.
     binary = coded[:-1] + ',"parameters":{"binary_data_output":true}}'
     assert infer(http, "echo_s", binary).tail() == pack("BYTES", elements)
-    answer = infer(http, "echo_s", coded)
-    assert answer.status == 200
-    assert [base64.b64decode(text, validate=True) for text in answer.json()["outputs"][0]["data"]] == elements
+    response = infer(http, "echo_s", coded)
+    assert response.status == 200
+    assert [base64.b64decode(text, validate=True) for text in response.json()["outputs"][0]["data"]] == elements
 
 
 @pytest.mark.parametrize("wrong", ["?", "AA", "AA=", "A", "AA==AA==", "A A=", "_-=="])
@@ -266,5 +267,5 @@ def test_b47_bad_base64(http: Transport, wrong: str) -> None:
 
 
 @pytest.mark.trap("T17")
-def test_b47_text_that_looks_like_base64_is_text(http: Transport) -> None:
+def test_b47_base64_like_text_is_not_decoded(http: Transport) -> None:
     assert infer(http, "echo_s", x("BYTES", '"aGk="', 1)).json()["outputs"][0]["data"] == ["aGk="]

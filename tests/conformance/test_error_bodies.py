@@ -1,4 +1,4 @@
-"""Every refusal over REST, whatever refuses it, has the protocol's error object as its body."""
+"""Bodies of refusals over REST: always the protocol's error object."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def test_every_refusal_is_an_error_object(
 
 @pytest.mark.trap("T8")
 @pytest.mark.parametrize("path", ["/nope", "/v2/models/none"])
-def test_a_refusal_of_head_has_its_length_and_no_body(rest: Rest, path: str) -> None:
+def test_head_refusal_has_content_length_but_no_body(rest: Rest, path: str) -> None:
     reply = rest.request("HEAD", path)
     assert (reply.status, reply.body) == (404, b"")
     assert int(reply.headers["content-length"]) == len(rest.request("GET", path).body)

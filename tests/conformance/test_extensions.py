@@ -1,4 +1,4 @@
-"""Every extension that is advertised is there, and none that has routes is kept quiet (case F24)."""
+"""Advertised extensions: each works, and each with routes is advertised (case F24)."""
 
 from __future__ import annotations
 
@@ -50,13 +50,13 @@ PROBES: dict[str, Probe] = {
     "system_shared_memory": get("/v2/systemsharedmemory/status"),
     "cuda_shared_memory": get("/v2/cudasharedmemory/status"),
 }
-"""A request that works where the extension does."""
+"""A request that succeeds if the extension works."""
 
 WITHOUT_A_ROUTE = {"model_repository(unload_dependents)", "sequence", "schedule_policy"}
-"""Those that are told only by what models do; they have cases of their own."""
+"""Extensions that show only in the behavior of models; other cases cover them."""
 
 QUIET = {"cuda_shared_memory"}
-"""Clients ask for the routes of these on every machine, so they are there without the extension."""
+"""Extensions whose routes exist anyway, because clients call them on every machine."""
 
 
 def advertised(rest: Rest) -> list[str]:
@@ -65,14 +65,14 @@ def advertised(rest: Rest) -> list[str]:
 
 
 def test_f24_every_advertised_extension_is_known_and_named_once(rest: Rest) -> None:
-    found = advertised(rest)
-    assert set(found) <= set(PROBES) | WITHOUT_A_ROUTE, "give it a probe"
-    assert len(found) == len(set(found))
-    assert {"binary_tensor_data", "parameters", "model_configuration", "statistics"} <= set(found)
+    names = advertised(rest)
+    assert set(names) <= set(PROBES) | WITHOUT_A_ROUTE, "give it a probe"
+    assert len(names) == len(set(names))
+    assert {"binary_tensor_data", "parameters", "model_configuration", "statistics"} <= set(names)
 
 
 @pytest.mark.parametrize("extension", PROBES)
-def test_f24_an_extension_works_if_and_only_if_it_is_advertised(rest: Rest, extension: str) -> None:
+def test_f24_extension_works_only_if_advertised(rest: Rest, extension: str) -> None:
     reply = PROBES[extension](rest)
     if extension in advertised(rest):
         assert reply.status == 200, reply.body

@@ -28,8 +28,8 @@ def server() -> Iterator[Server]:
         yield server
 
 
-class Ask:
-    """Sends a request to `parameters` with further headers; what came of it, and the parameters that were seen."""
+class InferWithHeaders:
+    """Sends a request to `parameters` with further headers; returns the status and the parameters seen."""
 
     def __init__(self, server: Server, protocol: str) -> None:
         self.protocol = protocol
@@ -39,32 +39,35 @@ class Ask:
     def __call__(self, headers: dict[str, str], model: str = "parameters", **changes: Any) -> tuple[int, Any]:
         call = plain(**changes) if model == "add" else one(model, **changes)
         if self.protocol == "http":
-            body, own = self.http.encode(call)
-            reply = self.http.transport.request("POST", f"/v2/models/{model}/infer", body, {**own, **headers})
-            seen = reply.json().get("parameters", {}) if reply.status == 200 else reply.refusal(400)
-            return reply.status, seen
+            body, body_headers = self.http.encode(call)
+            reply = self.http.transport.request("POST", f"/v2/models/{model}/infer", body, {**body_headers, **headers})
+            parameters = reply.json().get("parameters", {}) if reply.status == 200 else reply.refusal(400)
+            return reply.status, parameters
         metadata = [(name.lower(), value) for name, value in headers.items()]
-        answer = self.grpc.send(self.grpc.message(call), metadata=metadata)
-        return answer.status, answer.parameters if answer.status == 200 else answer.message
+        response = self.grpc.send(self.grpc.message(call), metadata=metadata)
+        return response.status, response.parameters if response.status == 200 else response.message
 
 
 @pytest.fixture(params=["http", "grpc"])
-def ask(server: Server, request: pytest.FixtureRequest) -> Ask:
-    return Ask(server, request.param)
+def infer_with(server: Server, request: pytest.FixtureRequest) -> InferWithHeaders:
+    return InferWithHeaders(server, request.param)
 
 
-def test_f25_matching_headers_become_parameters(ask: Ask) -> None:
+def test_f25_matching_headers_become_parameters(infer_with: InferWithHeaders) -> None:
     headers = {"X-Tenant-Id": "7", "Favourite-COLOR": "blue", "Not-X-Tenant": "no", "Other": "no"}
-    status, seen = ask(headers, parameters={"own": 1})
+    status, parameters = infer_with(headers, parameters={"own": 1})
     assert status == 200
     forwarded = {"x-tenant-id": "7", "favourite-color": "blue"}
-    assert {name: value for name, value in seen.items() if not name.startswith("type_of_")} == {**forwarded, "own": 1}
-    assert seen["type_of_x-tenant-id"] == "str"
+    assert {name: value for name, value in parameters.items() if not name.startswith("type_of_")} == {
+        **forwarded,
+        "own": 1,
+    }
+    assert parameters["type_of_x-tenant-id"] == "str"
 
 
-def test_f25_a_header_wins_over_a_parameter_of_its_name(ask: Ask) -> None:
-    status, seen = ask({"color": "header"}, parameters={"color": "request"})
-    assert (status, seen["color"]) == (200, "header")
+def test_f25_header_overrides_a_parameter_of_the_same_name(infer_with: InferWithHeaders) -> None:
+    status, parameters = infer_with({"color": "header"}, parameters={"color": "request"})
+    assert (status, parameters["color"]) == (200, "header")
 
 
 @pytest.mark.parametrize(
@@ -75,30 +78,30 @@ def test_f25_a_header_wins_over_a_parameter_of_its_name(ask: Ask) -> None:
     ],
 )
 @pytest.mark.parametrize("model", ["parameters", "add"])
-def test_f25_reserved_names_are_refused(ask: Ask, name: str, model: str) -> None:
-    # Of a model that does not look at its context, too.
-    status, message = ask({name: "1"}, model)
+def test_f25_reserved_names_are_rejected(infer_with: InferWithHeaders, name: str, model: str) -> None:
+    # Also for a model that does not read its context.
+    status, message = infer_with({name: "1"}, model)
     assert status == 400
     assert f"header '{name}'" in message
     assert "reserved" in message
 
 
-def test_f25_a_header_that_comes_twice_is_one_parameter(server: Server) -> None:
+def test_f25_repeated_header_is_one_parameter(server: Server) -> None:
     protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
-    answer = protocol.send(protocol.message(one("parameters")), metadata=[("color", "red"), ("color", "blue")])
-    assert answer.parameters["color"] == "red, blue"
+    response = protocol.send(protocol.message(one("parameters")), metadata=[("color", "red"), ("color", "blue")])
+    assert response.parameters["color"] == "red, blue"
 
 
 def test_f25_without_a_pattern_nothing_is_forwarded() -> None:
     body, _ = HttpProtocol("rest", Rest("http://localhost:1"), binary=False).encode(one("parameters"))
     with Client(parameters) as client:
-        answer = client.post("/v2/models/parameters/infer", body, headers={"color": "blue", "timeout": "1"})
-    assert answer.status == 200
-    assert "parameters" not in answer.json()
+        response = client.post("/v2/models/parameters/infer", body, headers={"color": "blue", "timeout": "1"})
+    assert response.status == 200
+    assert "parameters" not in response.json()
 
 
-def test_f25_a_compressed_call_is_forwarded_too(server: Server) -> None:
+def test_f25_headers_of_compressed_calls_are_forwarded(server: Server) -> None:
     protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
     message: pb.ModelInferRequest = protocol.message(one("parameters", id="long " * 1000))
-    answer = protocol.send(message, metadata=[("color", "red")], compression=grpc.Compression.Gzip)
-    assert answer.parameters["color"] == "red"
+    response = protocol.send(message, metadata=[("color", "red")], compression=grpc.Compression.Gzip)
+    assert response.parameters["color"] == "red"

@@ -1,4 +1,4 @@
-"""Cases E11 to E25: generate and its streams, over REST. Traps T33, T34, T35 and T63."""
+"""Generate and its streams over REST (cases E11 to E25, traps T33, T34, T35 and T63)."""
 
 from __future__ import annotations
 
@@ -35,78 +35,78 @@ def tap() -> Any:
 
 
 def events(response: requests.Response) -> list[Any]:
-    """The events of an answer, whose framing is exactly as the protocol has it."""
+    """The events of a response, after a check of their exact framing."""
     text = response.content.decode()
     assert text == "" or text.endswith("\n\n")
-    found = text.split("\n\n")[:-1]
-    assert all(event.startswith("data: ") and "\n" not in event for event in found)
-    return [json.loads(event.removeprefix("data: ")) for event in found]
+    event_texts = text.split("\n\n")[:-1]
+    assert all(event.startswith("data: ") and "\n" not in event for event in event_texts)
+    return [json.loads(event.removeprefix("data: ")) for event in event_texts]
 
 
 def head(name: str) -> dict[str, Any]:
     return {"model_name": name, "model_version": "1"}
 
 
-def test_e11_one_element_is_a_scalar_and_more_are_a_list(post: Any) -> None:
+def test_e11_single_elements_are_scalars_and_several_are_lists(post: Any) -> None:
     assert post("echo/generate", {"x": "hi"}).json() == {**head("echo"), "y": "hi"}
     assert post("echo/generate", {"x": ["a", "b"]}).json() == {**head("echo"), "y": ["a", "b"]}
     assert post("echo/generate", {"x": []}).json() == {**head("echo"), "y": []}
 
 
-def test_e12_an_unknown_key_becomes_a_parameter(post: Any) -> None:
-    answer = post("complete/generate", {"text_input": "hi", "temperature": 0.5, "parameters": {"max_tokens": 3}})
-    assert answer.status_code == 200
-    assert answer.json()["asked"] == "max_tokens=3,temperature=0.5"
+def test_e12_unknown_key_becomes_a_parameter(post: Any) -> None:
+    response = post("complete/generate", {"text_input": "hi", "temperature": 0.5, "parameters": {"max_tokens": 3}})
+    assert response.status_code == 200
+    assert response.json()["asked"] == "max_tokens=3,temperature=0.5"
 
 
-def test_e13_a_nested_member_that_names_an_input_is_its_tensor(post: Any) -> None:
-    answer = post("complete/generate", {"parameters": {"text_input": "hi", "k": True}})
-    assert (answer.json()["output"], answer.json()["asked"]) == ("HI", "k=True")
+def test_e13_nested_member_named_after_an_input_is_its_tensor(post: Any) -> None:
+    response = post("complete/generate", {"parameters": {"text_input": "hi", "k": True}})
+    assert (response.json()["output"], response.json()["asked"]) == ("HI", "k=True")
 
 
-def test_e14_a_parameter_may_be_a_list_but_not_a_nested_one(post: Any) -> None:
-    answer = post("complete/generate", {"text_input": "hi", "stop": ["\n", "."]})
-    assert answer.json()["asked"] == "stop=['\\n', '.']"
-    answer = post("complete/generate", {"text_input": "hi", "stop": [["a"]]})
-    assert answer.status_code == 400
+def test_e14_parameters_may_be_lists_but_not_nested(post: Any) -> None:
+    response = post("complete/generate", {"text_input": "hi", "stop": ["\n", "."]})
+    assert response.json()["asked"] == "stop=['\\n', '.']"
+    response = post("complete/generate", {"text_input": "hi", "stop": [["a"]]})
+    assert response.status_code == 400
     expected = "parameter 'stop' has an array in its list, expected booleans, numbers or strings"
-    assert answer.json() == {"error": expected}
+    assert response.json() == {"error": expected}
 
 
-def test_e15_a_missing_input_is_named(post: Any) -> None:
+def test_e15_missing_input_is_named(post: Any) -> None:
     for verb in ("generate", "generate_stream"):
-        answer = post(f"echo/{verb}", {"z": 1})
-        assert (answer.status_code, answer.headers["content-type"]) == (400, "application/json")
-        assert answer.json() == {"error": "input 'x' is missing, model 'echo' expects 'x'"}
+        response = post(f"echo/{verb}", {"z": 1})
+        assert (response.status_code, response.headers["content-type"]) == (400, "application/json")
+        assert response.json() == {"error": "input 'x' is missing, model 'echo' expects 'x'"}
 
 
 @pytest.mark.trap("T33")
 @pytest.mark.parametrize(("name", "count"), [("stream3", "more"), ("stream0", "none")])
-def test_e16_generate_of_zero_or_many_answers_is_500_t33(post: Any, name: str, count: str) -> None:
-    answer = post(f"{name}/generate", {"n": 1})
-    assert (answer.status_code, answer.headers["content-type"]) == (500, "application/json")
+def test_e16_generate_with_zero_or_several_responses_is_500_t33(post: Any, name: str, count: str) -> None:
+    response = post(f"{name}/generate", {"n": 1})
+    assert (response.status_code, response.headers["content-type"]) == (500, "application/json")
     text = f"generate expects exactly 1 answer, model '{name}' gave {count}: call generate_stream"
-    assert answer.json() == {"error": text}
+    assert response.json() == {"error": text}
     assert post("stream1/generate", {"n": 7}).json() == {**head("stream1"), "i": 7}
 
 
-def test_e17_a_stream_has_exactly_its_events(post: Any) -> None:
-    answer = post("stream3/generate_stream", {"n": 5})
-    assert answer.status_code == 200
-    assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
-    assert answer.headers["cache-control"] == "no-cache"
-    assert answer.headers["x-accel-buffering"] == "no"
+def test_e17_stream_has_exactly_its_events(post: Any) -> None:
+    response = post("stream3/generate_stream", {"n": 5})
+    assert response.status_code == 200
+    assert response.headers["content-type"] == "text/event-stream; charset=utf-8"
+    assert response.headers["cache-control"] == "no-cache"
+    assert response.headers["x-accel-buffering"] == "no"
     expected = "".join(f'data: {{"model_name":"stream3","model_version":"1","i":{i}}}\n\n' for i in (5, 6, 7))
-    assert answer.content.decode() == expected
+    assert response.content.decode() == expected
 
 
-def test_e18_events_are_sent_when_they_are_made(streams: Server, tap: Any) -> None:
+def test_e18_events_are_sent_immediately(streams: Server, tap: Any) -> None:
     url = f"{streams.http_url}/v2/models/stepped/generate_stream"
     tap.go_on.release()
-    with requests.post(url, json={"n": 3}, stream=True, timeout=20) as answer:
-        lines = answer.iter_lines()
+    with requests.post(url, json={"n": 3}, stream=True, timeout=20) as response:
+        lines = response.iter_lines()
         for i in range(3):
-            # The next piece is not made before this one was read.
+            # The next chunk is not produced before this one was read.
             assert json.loads(next(lines).decode().removeprefix("data: "))["i"] == i
             assert next(lines) == b""
             tap.go_on.release()
@@ -114,33 +114,33 @@ def test_e18_events_are_sent_when_they_are_made(streams: Server, tap: Any) -> No
 
 
 @pytest.mark.fault("generator raises midway")
-def test_e19_an_error_after_the_first_piece_is_the_last_event(post: Any) -> None:
-    answer = post("stream_err/generate_stream", {"n": 1})
-    assert answer.status_code == 200
-    assert events(answer) == [
+def test_e19_error_after_the_first_chunk_is_the_last_event(post: Any) -> None:
+    response = post("stream_err/generate_stream", {"n": 1})
+    assert response.status_code == 200
+    assert events(response) == [
         {**head("stream_err"), "i": 1},
         {**head("stream_err"), "i": 2},
         {"error": "the third piece is nowhere"},
     ]
 
 
-def test_e19_a_piece_that_is_not_as_declared_is_an_error(post: Any) -> None:
+def test_e19_undeclared_chunk_shape_is_an_error(post: Any) -> None:
     first, error = events(post("stream_bad/generate_stream", {"n": 1}))
     assert first["i"] == 1
     assert error == {"error": "model 'stream_bad' returned output 'i' with shape [2], declared [1]"}
 
 
 @pytest.mark.trap("T35")
-def test_e20_an_error_before_the_first_piece_has_its_status_t35(post: Any) -> None:
-    answer = post("stream_no/generate_stream", {"n": 1})
-    assert (answer.status_code, answer.headers["content-type"]) == (404, "application/json")
-    assert answer.json() == {"error": "nothing here"}
+def test_e20_error_before_the_first_chunk_sets_the_status_t35(post: Any) -> None:
+    response = post("stream_no/generate_stream", {"n": 1})
+    assert (response.status_code, response.headers["content-type"]) == (404, "application/json")
+    assert response.json() == {"error": "nothing here"}
 
 
-def test_e21_a_stream_without_pieces_is_empty(post: Any) -> None:
-    answer = post("stream0/generate_stream", {"n": 1})
-    assert (answer.status_code, answer.content) == (200, b"")
-    assert answer.headers["content-type"].startswith("text/event-stream")
+def test_e21_stream_without_chunks_is_empty(post: Any) -> None:
+    response = post("stream0/generate_stream", {"n": 1})
+    assert (response.status_code, response.content) == (200, b"")
+    assert response.headers["content-type"].startswith("text/event-stream")
 
 
 @pytest.mark.parametrize(
@@ -157,18 +157,18 @@ def test_e21_a_stream_without_pieces_is_empty(post: Any) -> None:
     ],
 )
 @pytest.mark.parametrize("verb", ["generate", "generate_stream"])
-def test_e22_a_bad_body_is_refused_as_json(post: Any, verb: str, body: bytes, text: str) -> None:
-    answer = post(f"stream3/{verb}", body)
-    assert (answer.status_code, answer.headers["content-type"]) == (400, "application/json")
-    assert answer.json() == {"error": text}
+def test_e22_invalid_body_is_refused_as_json(post: Any, verb: str, body: bytes, text: str) -> None:
+    response = post(f"stream3/{verb}", body)
+    assert (response.status_code, response.headers["content-type"]) == (400, "application/json")
+    assert response.json() == {"error": text}
 
 
-def test_e23_the_id_is_in_every_event(post: Any) -> None:
-    found = events(post("stream3/generate_stream", {"n": 1, "id": "q7"}))
-    assert [event["id"] for event in found] == ["q7"] * 3
+def test_e23_request_id_is_in_every_event(post: Any) -> None:
+    event_texts = events(post("stream3/generate_stream", {"n": 1, "id": "q7"}))
+    assert [event["id"] for event in event_texts] == ["q7"] * 3
 
 
-def test_e24_a_version_is_named_and_answers(post: Any) -> None:
+def test_e24_requested_version_answers(post: Any) -> None:
     assert post("echo/versions/1/generate", {"x": "a"}).json()["model_version"] == "1"
     assert events(post("stream3/versions/1/generate_stream", {"n": 1}))[0]["model_version"] == "1"
     missing = post("echo/versions/9/generate", {"x": "a"})
@@ -177,16 +177,16 @@ def test_e24_a_version_is_named_and_answers(post: Any) -> None:
 
 
 @pytest.mark.fault("leaves in a stream")
-def test_e25_a_client_that_leaves_closes_the_generator(streams: Server, tap: Any) -> None:
+def test_e25_client_disconnect_closes_the_generator(streams: Server, tap: Any) -> None:
     url = f"{streams.http_url}/v2/models/endless/generate_stream"
-    with requests.post(url, json={"n": 1}, stream=True, timeout=20) as answer:
-        assert next(answer.iter_lines()).startswith(b"data: ")
+    with requests.post(url, json={"n": 1}, stream=True, timeout=20) as response:
+        assert next(response.iter_lines()).startswith(b"data: ")
     assert tap.closed.wait(20)
     assert tap.cancelled.is_set()
 
 
 def stands_still(tap: Any) -> int:
-    """How much was yielded, if nothing more is for a second; else 0."""
+    """The number of chunks yielded, if it is unchanged for a second; else 0."""
     yielded: int = tap.yielded
     for _ in range(20):
         threading.Event().wait(0.05)
@@ -195,11 +195,11 @@ def stands_still(tap: Any) -> int:
     return yielded
 
 
-def test_a_client_that_does_not_read_pauses_the_generator(streams: Server, tap: Any) -> None:
+def test_unread_stream_pauses_the_generator(streams: Server, tap: Any) -> None:
     address = urlsplit(streams.http_url)
     assert address.hostname is not None
     with socket.socket() as client:
-        # Small, so that little fits between the generator and this test.
+        # A small buffer, so that little fits between the generator and this test.
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         client.connect((address.hostname, address.port))
         body = b'{"n":0}'
@@ -210,7 +210,7 @@ def test_a_client_that_does_not_read_pauses_the_generator(streams: Server, tap: 
         )
         paused_at = until(lambda: stands_still(tap), "the generator to pause")
         assert paused_at < 500_000
-        # It goes on as soon as somebody reads.
+        # It continues as soon as the client reads.
         read = 0
         while tap.yielded == paused_at and read < 64 << 20:
             read += len(client.recv(65536))
@@ -219,35 +219,35 @@ def test_a_client_that_does_not_read_pauses_the_generator(streams: Server, tap: 
 
 
 @pytest.mark.trap("T63")
-def test_infer_bodies_stream_infer_answers_t63(post: Any) -> None:
+def test_infer_stream_takes_infer_bodies_and_streams_infer_responses_t63(post: Any) -> None:
     body = {"id": "7", "inputs": [{"name": "n", "datatype": "INT32", "shape": [1], "data": [4]}]}
     for verb in ("infer_stream", "generate_stream"):
-        found = events(post(f"stream3/{verb}", body))
-        assert [event["outputs"][0] for event in found] == [
+        event_texts = events(post(f"stream3/{verb}", body))
+        assert [event["outputs"][0] for event in event_texts] == [
             {"name": "i", "datatype": "INT32", "shape": [1], "data": [i]} for i in (4, 5, 6)
         ]
-        assert all((event["id"], event["model_version"]) == ("7", "1") for event in found)
+        assert all((event["id"], event["model_version"]) == ("7", "1") for event in event_texts)
     assert post("stream1/generate", body).json()["outputs"][0]["data"] == [4]
-    # A model that answers once streams one answer.
+    # A model with a single response streams one response.
     once = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
     assert [event["outputs"][0]["data"] for event in events(post("scale/infer_stream", once))] == [[2.0, 4.0]]
 
 
 @pytest.mark.trap("T63")
-def test_infer_of_a_streaming_model_says_what_to_call_t63(post: Any) -> None:
+def test_infer_of_a_streaming_model_names_the_route_to_use_t63(post: Any) -> None:
     body = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [1], "data": [4]}]}
-    answer = post("stream3/infer", body)
-    assert answer.status_code == 501
+    response = post("stream3/infer", body)
+    assert response.status_code == 501
     text = "model 'stream3' streams its answers: call generate_stream or infer_stream, or ModelStreamInfer over gRPC"
-    assert answer.json() == {"error": text}
+    assert response.json() == {"error": text}
 
 
 @pytest.mark.trap("T34")
-def test_the_language_model_profile_t34(post: Any) -> None:
+def test_language_model_profile_t34(post: Any) -> None:
     body = {"text_input": "one two stop three", "parameters": {"stop": ["stop"], "temperature": 0.5, "details": True}}
-    found = events(post("words/generate_stream", body))
-    assert [event["output"] for event in found] == ["one", "two", ""]
-    assert [event["details"] for event in found] == [{}, {}, {"finish_reason": "stop_sequence"}]
+    event_texts = events(post("words/generate_stream", body))
+    assert [event["output"] for event in event_texts] == ["one", "two", ""]
+    assert [event["details"] for event in event_texts] == [{}, {}, {"finish_reason": "stop_sequence"}]
     flat = events(post("words/generate_stream", {"text_input": "a stop", "stop": ["stop"]}))
     assert flat[-1] == {**head("words"), "finish_reason": "stop_sequence", "output": ""}
     assert [event["output"] for event in events(post("async_words/generate_stream", {"text_input": "x y"}))] == [
@@ -257,39 +257,39 @@ def test_the_language_model_profile_t34(post: Any) -> None:
 
 
 def test_rows_of_a_batch_end_independently(post: Any) -> None:
-    answers: dict[int, list[Any]] = {}
+    responses: dict[int, list[Any]] = {}
 
     def call(count: int) -> None:
-        answers[count] = [event["i"] for event in events(post("rows/generate_stream", {"n": count}))]
+        responses[count] = [event["i"] for event in events(post("rows/generate_stream", {"n": count}))]
 
-    callers = [threading.Thread(target=call, args=(count,)) for count in (0, 1, 2, 5)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join(30)
-    assert answers == {count: list(range(count)) for count in (0, 1, 2, 5)}
+    threads = [threading.Thread(target=call, args=(count,)) for count in (0, 1, 2, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert responses == {count: list(range(count)) for count in (0, 1, 2, 5)}
 
 
-def test_a_request_of_several_rows_gets_its_rows(post: Any) -> None:
+def test_request_of_several_rows_gets_its_rows(post: Any) -> None:
     body = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [2, 1], "data": [1, 2]}]}
     whole = [event["outputs"][0] for event in events(post("together/infer_stream", body))]
     assert [(output["shape"], output["data"]) for output in whole] == [([2, 1], [1, 2]), ([2, 1], [2, 3])]
-    found = events(post("rows/infer_stream", body))
-    rows = [(event["parameters"]["row"], event["outputs"][0]["data"]) for event in found]
+    event_texts = events(post("rows/infer_stream", body))
+    rows = [(event["parameters"]["row"], event["outputs"][0]["data"]) for event in event_texts]
     assert rows == [(0, [0]), (1, [0]), (1, [1])]
 
 
-def test_a_stream_has_a_deadline(post: Any, tap: Any) -> None:
-    found = events(post("endless/generate_stream", {"n": 1, "timeout": 100_000}))
-    assert found[-1] == {"error": "model 'endless' did not answer within the deadline"}
-    assert len(found) > 1
+def test_stream_has_a_deadline(post: Any, tap: Any) -> None:
+    event_texts = events(post("endless/generate_stream", {"n": 1, "timeout": 100_000}))
+    assert event_texts[-1] == {"error": "model 'endless' did not answer within the deadline"}
+    assert len(event_texts) > 1
     assert tap.closed.wait(20)
 
 
-def test_a_compressed_body_is_read(post: Any) -> None:
+def test_compressed_body_is_accepted(post: Any) -> None:
     body = gzip.compress(b'{"n":4}')
-    found = events(post("stream3/generate_stream", body, headers={"content-encoding": "gzip"}))
-    assert [event["i"] for event in found] == [4, 5, 6]
+    event_texts = events(post("stream3/generate_stream", body, headers={"content-encoding": "gzip"}))
+    assert [event["i"] for event in event_texts] == [4, 5, 6]
 
 
 @pytest.fixture
@@ -300,13 +300,13 @@ def connection(streams: Server) -> Iterator[http.client.HTTPConnection]:
     connection.close()
 
 
-def test_a_connection_is_kept_after_a_stream(connection: http.client.HTTPConnection) -> None:
+def test_connection_is_reusable_after_a_stream(connection: http.client.HTTPConnection) -> None:
     for _ in range(3):
         connection.request("POST", "/v2/models/stream3/generate_stream", body=b'{"n":1}')
         assert connection.getresponse().read().count(b"data: ") == 3
 
 
-def test_generate_takes_only_posts(connection: http.client.HTTPConnection) -> None:
+def test_generate_accepts_only_post(connection: http.client.HTTPConnection) -> None:
     for verb in ("generate", "generate_stream", "infer_stream"):
         connection.request("GET", f"/v2/models/stream3/{verb}")
         response = connection.getresponse()

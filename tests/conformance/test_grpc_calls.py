@@ -61,15 +61,15 @@ def test_d3_model_metadata(grpc_raw: GrpcProtocol) -> None:
 
 
 @pytest.mark.trap("T23")
-def test_d3_metadata_has_no_field_that_servers_disagree_on(grpc_raw: GrpcProtocol) -> None:
-    # Field 6 of the message, and 4 of a tensor, are of one type here and of another there.
-    found = unary(grpc_raw, f"{SERVICE}/ModelMetadata")(pb.ModelMetadataRequest(name="add").SerializeToString())
-    metadata = pb.ModelMetadataResponse.FromString(found)
-    known = {field.number for field, _ in metadata.ListFields()}
-    assert known == {1, 2, 3, 4, 5}
-    # Whatever the client's messages do not know would be kept, and written again.
+def test_d3_metadata_omits_fields_that_differ_between_servers(grpc_raw: GrpcProtocol) -> None:
+    # Field 6 of the message, and 4 of a tensor, have different types in different servers.
+    raw = unary(grpc_raw, f"{SERVICE}/ModelMetadata")(pb.ModelMetadataRequest(name="add").SerializeToString())
+    metadata = pb.ModelMetadataResponse.FromString(raw)
+    fields_present = {field.number for field, _ in metadata.ListFields()}
+    assert fields_present == {1, 2, 3, 4, 5}
+    # Unknown fields are retained, and would be written again.
     metadata.DiscardUnknownFields()
-    assert len(metadata.SerializeToString()) == len(found)
+    assert len(metadata.SerializeToString()) == len(raw)
 
 
 @pytest.mark.parametrize("version", ["", "1", "2"])
@@ -104,7 +104,7 @@ def test_d13_unknown_model_in_other_calls(grpc_raw: GrpcProtocol) -> None:
 
 
 @on_grpc
-def test_d14_version_that_is_no_number(protocol: AnyProtocol) -> None:
+def test_d14_non_numeric_version(protocol: AnyProtocol) -> None:
     refused(protocol.infer(one("ver", version="abc")), 404, "'ver'", "'abc'")
 
 
@@ -118,9 +118,12 @@ def test_d15_parameters_of_all_kinds(protocol: GrpcProtocol) -> None:
     message.parameters["ratio"].double_param = 0.25
     message.parameters["most"].uint64_param = 2**64 - 1
     message.parameters["small"].uint64_param = 3
-    answer = served(protocol.send(message), tensor("y", "FP32", [1.0]))
-    given = {"flag": True, "count": -(2**63), "text": "ü", "ratio": 0.25, "most": 2**64 - 1, "small": 3}
-    assert answer.parameters == {**given, **{f"type_of_{name}": type(value).__name__ for name, value in given.items()}}
+    response = served(protocol.send(message), tensor("y", "FP32", [1.0]))
+    parameters = {"flag": True, "count": -(2**63), "text": "ü", "ratio": 0.25, "most": 2**64 - 1, "small": 3}
+    assert response.parameters == {
+        **parameters,
+        **{f"type_of_{name}": type(value).__name__ for name, value in parameters.items()},
+    }
 
 
 @on_grpc
@@ -147,7 +150,7 @@ def test_d16_reserved_parameters(protocol: GrpcProtocol, name: str, field: str, 
 
 
 @on_grpc
-def test_d17_priority_that_is_text(protocol: GrpcProtocol) -> None:
+def test_d17_text_priority(protocol: GrpcProtocol) -> None:
     message = protocol.message(one("parameters"))
     message.parameters["priority"].string_param = "high"
     refused(protocol.send(message), 400, "'priority'", "a string", "an integer")
@@ -156,7 +159,7 @@ def test_d17_priority_that_is_text(protocol: GrpcProtocol) -> None:
 @pytest.mark.trap("T30")
 @on_grpc
 @pytest.mark.parametrize("value", [True, False])
-def test_d18_flag_of_streams_on_a_unary_call(protocol: GrpcProtocol, value: bool) -> None:
+def test_d18_stream_flag_on_a_unary_call(protocol: GrpcProtocol, value: bool) -> None:
     message = protocol.message(one("parameters"))
     message.parameters["triton_enable_empty_final_response"].bool_param = value
     assert served(protocol.send(message), tensor("y", "FP32", [1.0])).parameters == {}
@@ -172,11 +175,11 @@ def test_d19_other_reserved_parameter(protocol: GrpcProtocol) -> None:
 @on_grpc
 @pytest.mark.parametrize("compression", [grpc.Compression.Gzip, grpc.Compression.Deflate], ids=["gzip", "deflate"])
 def test_d22_compressed_messages(protocol: GrpcProtocol, compression: grpc.Compression) -> None:
-    # Long and alike, so that the client does compress it.
+    # Long and repetitive, so that the client compresses it.
     text = "penstock " * 1000
     served(protocol.send(protocol.message(add(rows=8, id=text)), compression=compression), summed(8))
-    answer = protocol.send(protocol.message(one("none", id=text)), compression=compression)
-    refused(answer, 404, "'none'")
+    response = protocol.send(protocol.message(one("none", id=text)), compression=compression)
+    refused(response, 404, "'none'")
 
 
 def frame(message: pb.ModelInferRequest) -> bytes:
@@ -185,7 +188,7 @@ def frame(message: pb.ModelInferRequest) -> bytes:
 
 
 def curl(server: Server, tmp_path: Path, body: bytes, *headers: str) -> str:
-    """The head and trailers of the answer to a gRPC call that no gRPC client would make."""
+    """The head and trailers of the response to a gRPC call that gRPC clients do not make."""
     version = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=False)
     if "HTTP2" not in version.stdout:
         pytest.skip("there is no curl with HTTP/2")
@@ -199,19 +202,19 @@ def curl(server: Server, tmp_path: Path, body: bytes, *headers: str) -> str:
 
 def test_d22_unknown_compression(server: Server, grpc_raw: GrpcProtocol, tmp_path: Path) -> None:
     body = frame(grpc_raw.message(one("ident_FP32")))
-    # As it should be, it is answered; only then the refusal below means something.
+    # A valid call succeeds; otherwise the refusal below would prove nothing.
     curl(server, tmp_path, body)
     assert b"ident_FP32" in (tmp_path / "out").read_bytes()
-    # Without a body: curl takes a refusal that overtakes its upload for a broken stream.
-    answer = curl(server, tmp_path, b"", "grpc-encoding: unheard-of")
-    assert "grpc-status: 12" in answer
-    assert "grpc-accept-encoding:" in answer
+    # Without a body: curl treats a refusal before the end of its upload as a broken stream.
+    response = curl(server, tmp_path, b"", "grpc-encoding: unheard-of")
+    assert "grpc-status: 12" in response
+    assert "grpc-accept-encoding:" in response
 
 
 @pytest.mark.parametrize("body", [b"", b"\0", b"\0\0\0\0\x05abc", b"\0\0\0\0\x04\xff\xff\xff\xff"])
-def test_d11_frame_that_is_broken(server: Server, tmp_path: Path, body: bytes) -> None:
-    answer = curl(server, tmp_path, body)
-    assert "grpc-status: 3" in answer or "grpc-status: 13" in answer, answer
+def test_d11_broken_frame(server: Server, tmp_path: Path, body: bytes) -> None:
+    response = curl(server, tmp_path, body)
+    assert "grpc-status: 3" in response or "grpc-status: 13" in response, response
 
 
 def health(protocol: GrpcProtocol, service: str) -> bytes:
@@ -268,8 +271,8 @@ NO_MESSAGE = b"\x0a\xff\xff\xff"
 
 
 @pytest.mark.parametrize("path", [*(f"{SERVICE}/{name}" for name in CALLS), *HEALTH_CALLS])
-def test_a_message_that_is_no_protobuf_is_the_callers_fault(grpc_raw: GrpcProtocol, rest: Rest, path: str) -> None:
-    """As ModelInfer has it for its own: every other call refuses it as INVALID_ARGUMENT, and counts it."""
+def test_invalid_protobuf_is_invalid_argument_in_every_call(grpc_raw: GrpcProtocol, rest: Rest, path: str) -> None:
+    """Every call, like ModelInfer, refuses it with INVALID_ARGUMENT, and counts it."""
     before = metric(rest.request("GET", "/metrics").body.decode(), "penstock_refused_total")
     streams = path.endswith(("ModelStreamInfer", "Watch"))
     make = grpc_raw.channel.stream_stream if streams else grpc_raw.channel.unary_unary
@@ -280,7 +283,7 @@ def test_a_message_that_is_no_protobuf_is_the_callers_fault(grpc_raw: GrpcProtoc
     assert metric(rest.request("GET", "/metrics").body.decode(), "penstock_refused_total") == before + 1
 
 
-def test_a_message_of_a_call_without_data_is_small(grpc_raw: GrpcProtocol) -> None:
+def test_messages_of_calls_without_tensors_have_a_small_limit(grpc_raw: GrpcProtocol) -> None:
     message = pb.ModelMetadataRequest(name="m" * (1 << 18)).SerializeToString()
     with pytest.raises(grpc.RpcError) as refusal:
         unary(grpc_raw, f"{SERVICE}/ModelMetadata")(message, timeout=20)
@@ -289,7 +292,7 @@ def test_a_message_of_a_call_without_data_is_small(grpc_raw: GrpcProtocol) -> No
 
 
 @pytest.mark.parametrize(
-    ("sent", "told"),
+    ("sent", "message"),
     [
         (b"\2\0\0\0\0", "the message has the compression flag 2, expected 0 or 1"),
         (b"\1\0\0\0\1x", "the message is compressed, but the call has no grpc-encoding"),
@@ -299,5 +302,5 @@ def test_a_message_of_a_call_without_data_is_small(grpc_raw: GrpcProtocol) -> No
         (b"", "the call carries no message"),
     ],
 )
-def test_d11_frames_say_what_is_wrong(server: Server, tmp_path: Path, sent: bytes, told: str) -> None:
-    assert f"grpc-message: {told}".lower() in curl(server, tmp_path, sent)
+def test_d11_frame_errors_are_described(server: Server, tmp_path: Path, sent: bytes, message: str) -> None:
+    assert f"grpc-message: {message}".lower() in curl(server, tmp_path, sent)

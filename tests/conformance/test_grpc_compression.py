@@ -1,4 +1,4 @@
-"""Compressed gRPC answers: only if they are asked for on both sides."""
+"""Compressed gRPC responses, which both sides must enable."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def server(request: pytest.FixtureRequest) -> Iterator[Server]:
         yield server
 
 
-def answer(server: Server, folder: Path, *headers: str) -> tuple[str, int, int]:
-    """The head of the answer to a call by curl; whether its message is compressed, and how long it is."""
+def response(server: Server, folder: Path, *headers: str) -> tuple[str, int, int]:
+    """The head of the response to a curl call, its compressed flag, and its length."""
     version = subprocess.run(["curl", "--version"], capture_output=True, text=True, check=False)
     if "HTTP2" not in version.stdout:
         pytest.skip("there is no curl with HTTP/2")
@@ -48,39 +48,39 @@ def answer(server: Server, folder: Path, *headers: str) -> tuple[str, int, int]:
     return head, flag, length
 
 
-def test_a_client_that_accepts_it_gets_it(server: Server, tmp_path: Path) -> None:
+def test_client_that_accepts_gzip_gets_gzip(server: Server, tmp_path: Path) -> None:
     encoding = server.config.grpc_compression
-    head, flag, length = answer(server, tmp_path, f"grpc-accept-encoding: identity, {encoding}")
+    head, flag, length = response(server, tmp_path, f"grpc-accept-encoding: identity, {encoding}")
     assert f"grpc-encoding: {encoding}" in head
     assert flag == 1
     assert length < len(LONG) / 10
 
 
 @pytest.mark.parametrize("accepted", [[], ["grpc-accept-encoding: identity"], ["grpc-accept-encoding: snappy"]])
-def test_another_client_does_not(server: Server, tmp_path: Path, accepted: list[str]) -> None:
-    head, flag, length = answer(server, tmp_path, *accepted)
+def test_other_clients_get_uncompressed_responses(server: Server, tmp_path: Path, accepted: list[str]) -> None:
+    head, flag, length = response(server, tmp_path, *accepted)
     assert "grpc-encoding" not in head
     assert flag == 0
     assert length > len(LONG)
 
 
-def test_it_is_off_by_default(tmp_path: Path) -> None:
+def test_response_compression_is_off_by_default(tmp_path: Path) -> None:
     with Server(identity("FP32"), http=None, grpc="127.0.0.1:0") as server:
-        head, flag, _ = answer(server, tmp_path, "grpc-accept-encoding: gzip, deflate, zstd")
+        head, flag, _ = response(server, tmp_path, "grpc-accept-encoding: gzip, deflate, zstd")
     assert ("grpc-encoding" in head, flag) == (False, 0)
 
 
-@pytest.mark.parametrize("asked", [None, "gzip", "deflate"])
-def test_tritonclient_reads_it(server: Server, asked: Any) -> None:
+@pytest.mark.parametrize("algorithm", [None, "gzip", "deflate"])
+def test_tritonclient_reads_compressed_responses(server: Server, algorithm: Any) -> None:
     sent = np.zeros(10_000, np.float32)
     tensor = tgrpc.InferInput("x", [10_000], "FP32")
     tensor.set_data_from_numpy(sent)
     with tgrpc.InferenceServerClient(server.grpc_url) as client:
-        found = client.infer("ident_FP32", [tensor], compression_algorithm=asked).as_numpy("y")
+        found = client.infer("ident_FP32", [tensor], compression_algorithm=algorithm).as_numpy("y")
     np.testing.assert_array_equal(found, sent)
 
 
-def test_refusals_are_statuses_all_the_same(server: Server) -> None:
+def test_refusals_keep_their_status_with_compression(server: Server) -> None:
     protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
     refused = protocol.send(protocol.message(one("nobody")), compression=grpc.Compression.Gzip)
     assert (refused.status, "'nobody'" in refused.message) == (404, True)

@@ -16,7 +16,7 @@ SMALL = [name for name in SAMPLES if name.endswith(("INT8", "INT16"))]
 
 
 def typed(protocol: GrpcProtocol, call: Call, **fields: object) -> pb.ModelInferRequest:
-    """The message of a call whose first input has these contents instead of its own."""
+    """The message of a call with other contents in its first input."""
     message = protocol.message(call)
     message.ClearField("raw_input_contents")
     message.inputs[0].ClearField("contents")
@@ -26,17 +26,17 @@ def typed(protocol: GrpcProtocol, call: Call, **fields: object) -> pb.ModelInfer
 
 
 def test_d4_raw(grpc_raw: GrpcProtocol) -> None:
-    answer = served(grpc_raw.infer(add(rows=3, id="an id")), summed(3))
-    assert (answer.model, answer.version, answer.id) == ("add", "1", "an id")
-    assert answer.parameters == {}
+    response = served(grpc_raw.infer(add(rows=3, id="an id")), summed(3))
+    assert (response.model, response.version, response.id) == ("add", "1", "an id")
+    assert response.parameters == {}
 
 
 @pytest.mark.trap("T1")
 @pytest.mark.parametrize("datatype", TYPED_FIELDS)
-def test_d5_typed_gets_raw(grpc_typed: GrpcProtocol, datatype: str) -> None:
+def test_d5_typed_request_gets_a_raw_response(grpc_typed: GrpcProtocol, datatype: str) -> None:
     message = grpc_typed.message(ident(datatype))
     assert not message.raw_input_contents
-    # The protocol checks that the answer is raw only.
+    # The protocol helper checks that the response is raw only.
     served(grpc_typed.send(message), tensor("y", datatype, SAMPLES[datatype]))
 
 
@@ -52,12 +52,12 @@ def test_d5_unpacked_elements(grpc_typed: GrpcProtocol, datatype: str) -> None:
     message.inputs[0].contents.MergeFromString(b"".join(elements))
     raw = message.SerializeToString()
     if b"".join(elements) not in raw:
-        # The library packs what it read: put the elements in by hand.
+        # The library packs elements again: insert them by hand.
         packed = message.inputs[0].contents.SerializeToString()
-        grown = len(b"".join(elements)) - len(packed)
+        growth = len(b"".join(elements)) - len(packed)
         whole = message.inputs[0].SerializeToString()
         inner = whole.replace(
-            bytes([0x2A, len(packed)]) + packed, bytes([0x2A, len(packed) + grown]) + b"".join(elements)
+            bytes([0x2A, len(packed)]) + packed, bytes([0x2A, len(packed) + growth]) + b"".join(elements)
         )
         assert inner != whole
         raw = raw.replace(bytes([0x2A, len(whole)]) + whole, bytes([0x2A, len(inner)]) + inner)
@@ -72,7 +72,7 @@ def test_d5_unpacked_elements(grpc_typed: GrpcProtocol, datatype: str) -> None:
 
 @pytest.mark.parametrize("datatype", ["FP16", "BF16"])
 @pytest.mark.parametrize("field", ["fp32_contents", "int_contents", "uint_contents"])
-def test_d7_typed_small_floats(grpc_typed: GrpcProtocol, datatype: str, field: str) -> None:
+def test_d7_typed_16_bit_floats(grpc_typed: GrpcProtocol, datatype: str, field: str) -> None:
     message = typed(grpc_typed, ident(datatype, []), **{field: [1]})
     message.inputs[0].shape[:] = [1]
     refused(grpc_typed.send(message), 400, "'x'", datatype, "raw")
@@ -91,11 +91,11 @@ def test_d8_contents_and_raw(grpc_typed: GrpcProtocol) -> None:
 
 @pytest.mark.parametrize("datatype", TYPED_FIELDS)
 def test_d9_wrong_typed_field(grpc_typed: GrpcProtocol, datatype: str) -> None:
-    right = TYPED_FIELDS[datatype]
-    for wrong in set(TYPED_FIELDS.values()) - {right}:
+    expected_field = TYPED_FIELDS[datatype]
+    for wrong in set(TYPED_FIELDS.values()) - {expected_field}:
         value = b"1" if wrong == "bytes_contents" else 1
         message = typed(grpc_typed, ident(datatype, SAMPLES[datatype][:1]), **{wrong: [value]})
-        refused(grpc_typed.send(message), 400, "'x'", wrong, right)
+        refused(grpc_typed.send(message), 400, "'x'", wrong, expected_field)
 
 
 def test_d9_two_typed_fields(grpc_typed: GrpcProtocol) -> None:
@@ -155,7 +155,7 @@ def test_d20_no_raw_entry_for_no_elements(grpc_raw: GrpcProtocol) -> None:
 def test_d21_message_of_64_mib(grpc_raw: GrpcProtocol, compressed: bool) -> None:
     import grpc
 
-    # Four values: gzip makes a quarter of them, where zeros would be more than it may inflate to.
+    # Four distinct values: gzip reaches a quarter; zeros would exceed the allowed inflation ratio.
     data = np.random.default_rng(0).integers(0, 4, LIMIT - 64, np.uint8).tobytes() if compressed else bytes(LIMIT - 64)
     call = ident("UINT8", [], id="").with_input(0, shape=(len(data),), raw=data)
     message = grpc_raw.message(call)
@@ -165,12 +165,12 @@ def test_d21_message_of_64_mib(grpc_raw: GrpcProtocol, compressed: bool) -> None
     assert grpc_raw.send(message, timeout=60, **options).output("y").raw == data
 
 
-def test_d21_a_message_that_inflates_too_much(grpc_raw: GrpcProtocol) -> None:
+def test_d21_message_that_inflates_too_much(grpc_raw: GrpcProtocol) -> None:
     import grpc
 
     message = grpc_raw.message(ident("UINT8", [], id="").with_input(0, shape=(1 << 24,), raw=bytes(1 << 24)))
-    answer = grpc_raw.send(message, timeout=60, compression=grpc.Compression.Gzip)
-    refused(answer, 429, "the request's body inflates to more than 100 times its size")
+    response = grpc_raw.send(message, timeout=60, compression=grpc.Compression.Gzip)
+    refused(response, 429, "the request's body inflates to more than 100 times its size")
 
 
 @pytest.mark.trap("T67")

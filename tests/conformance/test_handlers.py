@@ -34,25 +34,25 @@ def types(parameters: dict[str, Any]) -> dict[str, str]:
 @on_all
 @pytest.mark.parametrize("version", ["1", "2"])
 def test_b48_versioned(protocol: AnyProtocol, version: str) -> None:
-    answer = served(protocol.infer(one("ver", version=version)), tensor("version", "INT64", [int(version)]))
-    assert (answer.model, answer.version) == ("ver", version)
+    response = served(protocol.infer(one("ver", version=version)), tensor("version", "INT64", [int(version)]))
+    assert (response.model, response.version) == ("ver", version)
 
 
 @on_all
 def test_b49_unversioned_is_the_highest(protocol: AnyProtocol) -> None:
-    answer = served(protocol.infer(one("ver")), tensor("version", "INT64", [2]))
-    assert (answer.model, answer.version) == ("ver", "2")
+    response = served(protocol.infer(one("ver")), tensor("version", "INT64", [2]))
+    assert (response.model, response.version) == ("ver", "2")
 
 
 @pytest.mark.trap("T68")
 @on_all
 def test_b50_parameters_reach_the_handler(protocol: AnyProtocol) -> None:
-    answer = served(protocol.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
-    # The handler answers with the type that it saw of each.
-    seen = {
-        name.removeprefix("type_of_"): kind for name, kind in answer.parameters.items() if name.startswith("type_of_")
+    response = served(protocol.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
+    # The handler returns the type of each parameter.
+    types_seen = {
+        name.removeprefix("type_of_"): kind for name, kind in response.parameters.items() if name.startswith("type_of_")
     }
-    assert seen == types(KINDS)
+    assert types_seen == types(KINDS)
 
 
 @pytest.mark.parametrize(
@@ -75,14 +75,14 @@ def test_b50_types_by_their_text(http: Transport, text: str, expected: object) -
 
 @pytest.mark.trap("T58")
 @pytest.mark.parametrize("wrong", ["null", "[]", "[1]", "{}", '{"a":1}'])
-def test_b51_parameter_of_another_kind(http: Transport, wrong: str) -> None:
+def test_b51_parameter_of_an_invalid_type(http: Transport, wrong: str) -> None:
     assert "'p'" in infer(http, "parameters", with_parameters(f'"p":{wrong}')).refusal(400)
-    # Also where no handler would see it.
+    # Also where the handler would not read it.
     assert "'p'" in infer(http, "ident_FP32", with_parameters(f'"p":{wrong}')).refusal(400)
 
 
 @pytest.mark.parametrize("wrong", ["null", "[]", '"x"', "1"])
-def test_b51_parameters_that_are_no_object(http: Transport, wrong: str) -> None:
+def test_b51_non_object_parameters(http: Transport, wrong: str) -> None:
     body = f'{{"parameters":{wrong},"inputs":[{{"name":"x","shape":[1],"datatype":"FP32","data":[1]}}]}}'
     assert "parameters" in infer(http, "parameters", body).refusal(400)
 
@@ -99,30 +99,30 @@ def test_b52_reserved_parameter(protocol: AnyProtocol, name: str) -> None:
     [{"priority": 1}, {"timeout": 10**7}, {"sequence_id": 5}, {"sequence_id": "a"}, {"sequence_start": True}],
 )
 def test_b50_reserved_parameters_are_not_custom(protocol: AnyProtocol, reserved: dict[str, Any]) -> None:
-    answer = served(protocol.infer(one("parameters", parameters={**reserved, "own": 1})), tensor("y", "FP32", [1.0]))
-    assert answer.parameters == {"own": 1, "type_of_own": "int"}
+    response = served(protocol.infer(one("parameters", parameters={**reserved, "own": 1})), tensor("y", "FP32", [1.0]))
+    assert response.parameters == {"own": 1, "type_of_own": "int"}
 
 
 @on_all
 @pytest.mark.parametrize(
     "wrong", [{"priority": "high"}, {"priority": -1}, {"timeout": "1"}, {"timeout": 1.5}, {"sequence_start": 1}]
 )
-def test_b51_reserved_parameter_of_another_type(protocol: AnyProtocol, wrong: dict[str, Any]) -> None:
+def test_b51_reserved_parameter_of_an_invalid_type(protocol: AnyProtocol, wrong: dict[str, Any]) -> None:
     (name,) = wrong
     refused(protocol.infer(one("parameters", parameters=wrong)), 400, f"'{name}'", "expected")
 
 
 @pytest.mark.trap("T68")
 @on_all
-def test_b53_parameters_of_the_answer(protocol: AnyProtocol) -> None:
-    answer = served(protocol.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
-    own = {name: value for name, value in answer.parameters.items() if not name.startswith("type_of_")}
-    assert own == KINDS
-    assert types(own) == types(KINDS)
+def test_b53_response_parameters(protocol: AnyProtocol) -> None:
+    response = served(protocol.infer(one("parameters", parameters=KINDS)), tensor("y", "FP32", [1.0]))
+    custom = {name: value for name, value in response.parameters.items() if not name.startswith("type_of_")}
+    assert custom == KINDS
+    assert types(custom) == types(KINDS)
 
 
 @on_all
-def test_b53_no_parameters_in_the_answer(protocol: AnyProtocol) -> None:
+def test_b53_no_response_parameters(protocol: AnyProtocol) -> None:
     assert protocol.infer(one("parameters")).parameters == {}
 
 
@@ -149,11 +149,11 @@ def test_b61_get_on_infer(http: Transport, path: str) -> None:
 @on_all
 def test_b62_handler_that_raises(protocol: AnyProtocol, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.ERROR, logger="penstock.boom"):
-        answer = protocol.infer(one("boom"))
-    refused(answer, 500, "'boom'")
-    assert "secret" not in answer.message
-    assert "Traceback" not in answer.message
-    # The log has what the caller must not see.
+        response = protocol.infer(one("boom"))
+    refused(response, 500, "'boom'")
+    assert "secret" not in response.message
+    assert "Traceback" not in response.message
+    # The log has the details that the client must not see.
     assert "a secret of the model" in caplog.text
 
 
@@ -179,7 +179,7 @@ def test_b64_wrong_output_shape(protocol: AnyProtocol) -> None:
 
 
 @on_all
-def test_b62_the_model_serves_on_after_a_failure(protocol: AnyProtocol) -> None:
+def test_b62_model_keeps_serving_after_a_failure(protocol: AnyProtocol) -> None:
     for _ in range(3):
         refused(protocol.infer(one("boom")), 500, "'boom'")
     served(protocol.infer(Call("scalar", (tensor("x", "FP32", [1.0], []),))), tensor("y", "FP32", [1.0], []))

@@ -1,4 +1,4 @@
-"""How a body travels: its type, length, encoding and pieces (cases B54 to B59, C22, C28 and C29)."""
+"""Transfer of bodies: type, length, encoding and chunks (cases B54 to B59, C22, C28 and C29)."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def head(*lines: str, path: str = PATH) -> bytes:
     return "\r\n".join([f"POST {path} HTTP/1.1", "Host: localhost", *lines, "", ""]).encode()
 
 
-def spoken(server: Server, *pieces: bytes) -> Reply:
-    """The answer to bytes that are written as they are."""
+def send_raw(server: Server, *chunks: bytes) -> Reply:
+    """The reply to raw bytes."""
     with connect(server.http_url) as sock:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for piece in pieces:
-            sock.sendall(piece)
-        return reply_of(read_answer(sock))
+        for chunk in chunks:
+            sock.sendall(chunk)
+        return to_reply(read_answer(sock))
 
 
-def reply_of(answer: Answer) -> Reply:
-    return Reply(answer.status, answer.headers, answer.body)
+def to_reply(response: Answer) -> Reply:
+    return Reply(response.status, response.headers, response.body)
 
 
-def chunked(*pieces: bytes) -> bytes:
-    return b"".join(b"%x\r\n%s\r\n" % (len(piece), piece) for piece in (*pieces, b""))
+def chunked(*chunks: bytes) -> bytes:
+    return b"".join(b"%x\r\n%s\r\n" % (len(chunk), chunk) for chunk in (*chunks, b""))
 
 
 @pytest.mark.trap("T4")
@@ -51,7 +51,7 @@ def chunked(*pieces: bytes) -> bytes:
         pytest.param({"Content-Type": "text/plain"}, id="text"),
     ],
 )
-def test_b54_content_type_says_nothing(http: Transport, headers: dict[str, str]) -> None:
+def test_b54_content_type_is_ignored(http: Transport, headers: dict[str, str]) -> None:
     served(decode(http.request("POST", PATH, ONE, headers)), ECHOED)
 
 
@@ -62,22 +62,24 @@ def test_b55_octet_stream_with_json_only(http: Transport) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 def test_b56_chunked_json(server: Server, size: int) -> None:
-    pieces = [ONE[at : at + size] for at in range(0, len(ONE), size)]
-    served(decode(spoken(server, head("Transfer-Encoding: chunked"), chunked(*pieces))), ECHOED)
+    chunks = [ONE[at : at + size] for at in range(0, len(ONE), size)]
+    served(decode(send_raw(server, head("Transfer-Encoding: chunked"), chunked(*chunks))), ECHOED)
 
 
 @pytest.mark.parametrize("size", [1, 5, 1 << 20])
 def test_b56_chunked_binary(server: Server, rest: Rest, size: int) -> None:
     body, headers = HttpProtocol("", rest, binary=True).encode(add(rows=3))
     lines = [f"{name}: {value}" for name, value in headers.items()]
-    pieces = [body[at : at + size] for at in range(0, len(body), size)]
+    chunks = [body[at : at + size] for at in range(0, len(body), size)]
     sent = head("Transfer-Encoding: chunked", *lines, path="/v2/models/add/infer")
-    served(decode(spoken(server, sent, *(chunked(piece)[: -len(chunked())] for piece in pieces), chunked())), summed(3))
+    served(
+        decode(send_raw(server, sent, *(chunked(chunk)[: -len(chunked())] for chunk in chunks), chunked())), summed(3)
+    )
 
 
 @pytest.mark.parametrize("at", [0, 1, 30, len(ONE) - 1])
 def test_b56_body_in_two_writes(server: Server, at: int) -> None:
-    served(decode(spoken(server, head(f"Content-Length: {len(ONE)}"), ONE[:at], ONE[at:])), ECHOED)
+    served(decode(send_raw(server, head(f"Content-Length: {len(ONE)}"), ONE[:at], ONE[at:])), ECHOED)
 
 
 def test_b57_expect_100_continue(server: Server) -> None:
@@ -89,15 +91,15 @@ def test_b57_expect_100_continue(server: Server) -> None:
             assert byte, "the connection was closed before the interim answer"
         assert interim.startswith(b"HTTP/1.1 100 ")
         sock.sendall(ONE)
-        served(decode(reply_of(read_answer(sock))), ECHOED)
+        served(decode(to_reply(read_answer(sock))), ECHOED)
 
 
 @pytest.mark.trap("T28")
 @pytest.mark.parametrize("length", [LIMIT + 1, 2**31, 2**32 + 5, 2**63 - 1])
 def test_b59_declared_length_over_the_limit(server: Server, length: int) -> None:
-    # Refused by its length: not one byte of the body is sent.
+    # Refused by its length, without one byte of the body.
     for path in (PATH, "/v2/models/add/infer"):
-        reply = spoken(server, head(f"Content-Length: {length}", path=path))
+        reply = send_raw(server, head(f"Content-Length: {length}", path=path))
         assert str(LIMIT) in reply.refusal(413)
 
 
@@ -107,15 +109,15 @@ def test_b59_body_over_the_limit(http: Transport) -> None:
 
 
 def test_b59_chunked_body_over_the_limit(server: Server) -> None:
-    piece = b" " * (4 << 20)
+    chunk = b" " * (4 << 20)
     with connect(server.http_url) as sock:
         sock.sendall(head("Transfer-Encoding: chunked"))
         try:
-            for _ in range(LIMIT // len(piece) + 1):
-                sock.sendall(b"%x\r\n%s\r\n" % (len(piece), piece))
+            for _ in range(LIMIT // len(chunk) + 1):
+                sock.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk))
         except (BrokenPipeError, ConnectionResetError):
-            pass  # It may stop reading as soon as it knows.
-        assert str(LIMIT) in reply_of(read_answer(sock)).refusal(413)
+            pass  # The server may stop reading as soon as it knows.
+        assert str(LIMIT) in to_reply(read_answer(sock)).refusal(413)
 
 
 def test_b59_message_over_the_limit(grpc_raw: GrpcProtocol) -> None:
@@ -130,14 +132,14 @@ def test_b59_message_over_the_limit(grpc_raw: GrpcProtocol) -> None:
 
 
 @pytest.mark.parametrize("encoding", ["lzma", "zstd-unknown", "compress", "br, gzip"])
-def test_c22_encoding_that_is_not_read(http: Transport, encoding: str) -> None:
+def test_c22_unsupported_encoding(http: Transport, encoding: str) -> None:
     reply = http.request("POST", PATH, ONE, {"Content-Encoding": encoding})
     assert encoding in reply.refusal(415)
     assert reply.headers["accept-encoding"] == "gzip, deflate, br, zstd, identity"
 
 
 @pytest.mark.parametrize("encoding", ["identity", ""])
-def test_c22_identity_is_read(http: Transport, encoding: str) -> None:
+def test_c22_identity_is_accepted(http: Transport, encoding: str) -> None:
     served(decode(http.request("POST", PATH, ONE, {"Content-Encoding": encoding})), ECHOED)
 
 
@@ -165,7 +167,7 @@ def test_c29_header_name_in_any_case(protocol: HttpProtocol, name: str) -> None:
 
 @pytest.mark.trap("T5")
 @on_json
-def test_c7_length_of_a_body_that_is_all_json(protocol: HttpProtocol) -> None:
+def test_c7_json_length_of_an_all_json_body(protocol: HttpProtocol) -> None:
     body, _ = protocol.encode(add())
     headers = {"Inference-Header-Content-Length": str(len(body))}
     served(decode(protocol.transport.request("POST", "/v2/models/add/infer", body, headers)), summed())

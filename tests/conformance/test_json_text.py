@@ -24,7 +24,7 @@ SUM = [0.5, 1, 2, 3, 4, 5, 6, -3]
 
 
 def written(value: object, space: str, *, backwards: bool = False) -> str:
-    """JSON with `space` around every token, and with the members of objects in reverse if asked."""
+    """JSON with `space` around every token, and optionally reversed members."""
     if isinstance(value, dict):
         items = [
             f"{space}{json.dumps(key)}{space}:{written(item, space, backwards=backwards)}"
@@ -50,7 +50,7 @@ def test_whitespace_around_every_token(http: Transport, space: str, backwards: b
 
 
 @pytest.mark.parametrize("indent", [None, 0, 1, 4, "\t"])
-def test_whitespace_as_writers_make_it(http: Transport, indent: int | str | None) -> None:
+def test_whitespace_of_indented_json(http: Transport, indent: int | str | None) -> None:
     check(http, json.dumps(ADD, indent=indent))
     check(http, json.dumps(ADD, indent=indent, sort_keys=True))
 
@@ -75,7 +75,7 @@ def test_whitespace_and_order_at_random(http: Transport, data: st.DataObject) ->
     check(http, write(ADD))
 
 
-def test_a_repeated_key_counts_the_last_time(http: Transport) -> None:
+def test_last_repeated_key_wins(http: Transport) -> None:
     check(http, '{"id":"1","inputs":[],' + json.dumps(ADD)[1:])
 
 
@@ -87,7 +87,7 @@ def test_keys_may_be_escaped(http: Transport) -> None:
 @pytest.mark.parametrize(
     "text", ["hello", "<xml/>", "1", '"text"', "null", "[]", "[1]", "{,}", "{'a':1}", "\ufeff{}", "{}"]
 )
-def test_b29_body_that_is_no_request(http: Transport, text: str) -> None:
+def test_b29_json_body_that_is_not_a_request(http: Transport, text: str) -> None:
     assert infer(http, "add", text).refusal(400)
 
 
@@ -97,7 +97,7 @@ def test_b29_something_after_the_json(http: Transport, more: str) -> None:
 
 
 @pytest.mark.parametrize("space", ["\v", "\f", "\u00a0", "\u2028", "\0"])
-def test_b29_space_that_json_does_not_have(http: Transport, space: str) -> None:
+def test_b29_invalid_whitespace(http: Transport, space: str) -> None:
     assert infer(http, "add", json.dumps(ADD).replace(" ", space, 1)).refusal(400)
 
 
@@ -126,7 +126,7 @@ def test_b29_misplaced_token(http: Transport, wrong: tuple[str, str]) -> None:
 )
 def test_b30_empty_body(http: Transport, headers: dict[str, str]) -> None:
     assert "JSON" in http.request("POST", "/v2/models/add/infer", b"", headers).refusal(400)
-    # Also to a model that would take a raw body: only an explicit header makes it one.
+    # Also for a model that could accept a raw body: only an explicit header makes it raw.
     assert http.request("POST", "/v2/models/ident_FP32/infer", b"", headers).refusal(400)
 
 
@@ -137,12 +137,12 @@ def test_b31_truncated_json(http: Transport) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{}, {"a": 1}, "x", 1, None, True, [1], [None], ["a"], [[]]])
-def test_b32_inputs_that_are_no_array_of_objects(http: Transport, wrong: object) -> None:
+def test_b32_inputs_must_be_an_array_of_objects(http: Transport, wrong: object) -> None:
     assert infer(http, "add", {"inputs": wrong}).refusal(400)
 
 
 @pytest.mark.parametrize("wrong", [{}, {"a": 1}, "sum", 1, True, [1], ["sum"], [[]], [{}], [{"name": 1}]])
-def test_b32_outputs_that_are_no_array_of_objects(http: Transport, wrong: object) -> None:
+def test_b32_outputs_must_be_an_array_of_objects(http: Transport, wrong: object) -> None:
     assert infer(http, "add", {**ADD, "outputs": wrong}).refusal(400)
 
 

@@ -1,4 +1,4 @@
-"""What a request names: its id, outputs, inputs and datatypes (cases B1 to B16)."""
+"""Names in a request: its id, outputs, inputs and datatypes (cases B1 to B16)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_b1_flat_data(protocol: AnyProtocol) -> None:
 
 
 @pytest.mark.trap("T16")
-def test_b1_flat_answer(http: Transport) -> None:
+def test_b1_flat_response(http: Transport) -> None:
     reply = infer(http, "add", ADD)
     assert reply.headers["content-type"] == "application/json"
     assert reply.json() == {
@@ -47,9 +47,9 @@ def test_b2_nested_data(http: Transport, data: str) -> None:
 
 @pytest.mark.trap("T39")
 @on_all
-@pytest.mark.parametrize("given", ["42", 'ü"\\\n\u2028', "x" * 1000])
-def test_b3_id_is_echoed(protocol: AnyProtocol, given: str) -> None:
-    assert served(protocol.infer(add(id=given)), summed()).id == given
+@pytest.mark.parametrize("identifier", ["42", 'ü"\\\n\u2028', "x" * 1000])
+def test_b3_id_is_echoed(protocol: AnyProtocol, identifier: str) -> None:
+    assert served(protocol.infer(add(id=identifier)), summed()).id == identifier
 
 
 @on_all
@@ -59,12 +59,12 @@ def test_b4_no_id(protocol: AnyProtocol) -> None:
 
 def test_b4_no_id_key(http: Transport) -> None:
     assert "id" not in infer(http, "add", ADD).json()
-    # An empty id is as good as none.
+    # An empty id counts as no id.
     assert "id" not in infer(http, "add", {**ADD, "id": ""}).json()
 
 
 @pytest.mark.parametrize("wrong", [42, 1.5, True, None, [], {}])
-def test_b5_id_that_is_no_string(http: Transport, wrong: object) -> None:
+def test_b5_non_string_id(http: Transport, wrong: object) -> None:
     assert "id" in infer(http, "add", {**ADD, "id": wrong}).refusal(400)
 
 
@@ -81,7 +81,7 @@ def test_b7_outputs_in_the_requested_order(protocol: AnyProtocol) -> None:
 
 @pytest.mark.trap("T56")
 @on_all
-def test_b8_no_outputs_are_all(protocol: AnyProtocol) -> None:
+def test_b8_no_outputs_means_all(protocol: AnyProtocol) -> None:
     served(protocol.infer(one("two_out", 1.5, outputs=())), O1, O2)
     served(protocol.infer(one("two_out", 1.5)), O1, O2)
 
@@ -116,9 +116,9 @@ def test_b12_extra_input(protocol: AnyProtocol) -> None:
 
 
 @on_all
-@pytest.mark.parametrize(("kept", "missing"), [(0, "b"), (1, "a")])
-def test_b13_missing_input(protocol: AnyProtocol, kept: int, missing: str) -> None:
-    refused(protocol.infer(replace(add(), inputs=(add().inputs[kept],))), 400, f"'{missing}' is missing", "'a', 'b'")
+@pytest.mark.parametrize(("present", "missing"), [(0, "b"), (1, "a")])
+def test_b13_missing_input(protocol: AnyProtocol, present: int, missing: str) -> None:
+    refused(protocol.infer(replace(add(), inputs=(add().inputs[present],))), 400, f"'{missing}' is missing", "'a', 'b'")
 
 
 @on_all
@@ -136,8 +136,8 @@ def test_b14_duplicate_input(protocol: AnyProtocol) -> None:
 @on_all
 @pytest.mark.parametrize("wrong", [name for name in SAMPLES if name not in ("FP32", "FP16", "BF16")])
 def test_b15_datatype_mismatch(protocol: AnyProtocol, wrong: str) -> None:
-    given = tensor("a", wrong, SAMPLES[wrong][:1] * 4, [1, 4])
-    refused(protocol.infer(replace(add(), inputs=(given, add().inputs[1]))), 400, "'a'", wrong, "expects FP32")
+    identifier = tensor("a", wrong, SAMPLES[wrong][:1] * 4, [1, 4])
+    refused(protocol.infer(replace(add(), inputs=(identifier, add().inputs[1]))), 400, "'a'", wrong, "expects FP32")
 
 
 @pytest.mark.trap("T45")
@@ -146,13 +146,13 @@ def test_b15_datatype_mismatch(protocol: AnyProtocol, wrong: str) -> None:
 def test_b16_unknown_datatype(protocol: AnyProtocol, wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     as_fp32(monkeypatch, wrong)
     call = ident("FP32", [1.0]).with_input(0, datatype=wrong)
-    answer = protocol.infer(call)
-    refused(answer, 400, f"'{wrong}'", "FP32")
-    assert_located(answer.message, "x")
+    response = protocol.infer(call)
+    refused(response, 400, f"'{wrong}'", "FP32")
+    assert_located(response.message, "x")
 
 
 def as_fp32(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Lets the protocols carry a datatype that does not exist in the way of FP32."""
+    """Lets the protocols encode an unknown datatype like FP32."""
     from . import content, protocols
 
     monkeypatch.setitem(content.DTYPES, name, content.DTYPES["FP32"])

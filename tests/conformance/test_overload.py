@@ -1,4 +1,4 @@
-"""Full queues, deadlines, and callers who leave (cases B65 to B67, D23 and D25)."""
+"""Full queues, deadlines and disconnects (cases B65 to B67, D23 and D25)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from penstock import Server, ServerConfig
 from penstock.testing import Client
 from waiting import at_once, until
 
-from .content import Answer, one, tensor
+from .content import InferResponse, one, tensor
 from .protocols import BINARY, JSON, AnyProtocol, GrpcProtocol, HttpProtocol, on_all, on_grpc, refused, served
 from .transports import InProcess, Rest, Transport, infer
 
@@ -32,9 +32,9 @@ def waiting(transport: Transport) -> float:
 
 @contextmanager
 def full_queue(protocol: AnyProtocol, gate: Gate, transport: Transport) -> Iterator[None]:
-    """One request runs, one waits; both must be answered in the end."""
+    """One request runs and one waits; both must be answered at the end."""
     running, queued = (one("slow", 1.0), one("slow", 2.0))
-    futures: list[Future[Answer]] = at_once([lambda: protocol.infer(running)])
+    futures: list[Future[InferResponse]] = at_once([lambda: protocol.infer(running)])
     gate.await_entered()
     futures += at_once([lambda: protocol.infer(queued)])
     try:
@@ -105,9 +105,9 @@ def test_b65_the_queue_is_free_again(protocol: AnyProtocol, gate: Gate, transpor
 
 @on_all
 def test_b66_timeout_while_it_runs(protocol: AnyProtocol, gate: Gate) -> None:
-    # The handler would wait until the gate opens, which is after the answer.
+    # The handler waits until the gate opens, which is after the response.
     refused(protocol.infer(one("slow", parameters={"timeout": 1000})), 504, "'slow'", "deadline")
-    until(lambda: gate.cancelled.is_set() or not gate.seen, "the handler to see that nobody waits")
+    until(lambda: gate.cancelled.is_set() or not gate.seen, "the handler to be cancelled")
 
 
 @on_all
@@ -122,7 +122,7 @@ def test_b66_timeout_while_it_waits(protocol: AnyProtocol, gate: Gate) -> None:
 
 
 @on_all
-def test_b66_timeout_that_is_not_reached(protocol: AnyProtocol) -> None:
+def test_b66_unreached_timeout(protocol: AnyProtocol) -> None:
     served(protocol.infer(one("ident_FP32", parameters={"timeout": 20_000_000})), tensor("y", "FP32", [1.0]))
     served(protocol.infer(one("ident_FP32", parameters={"timeout": 0})), tensor("y", "FP32", [1.0]))
 
@@ -134,11 +134,11 @@ def test_d23_deadline(protocol: GrpcProtocol, gate: Gate) -> None:
     refused(protocol.infer_within(one("slow"), 0.05), 504)
     assert time.monotonic() - start < 10
     gate.await_entered()
-    # The client gave up on its own; that the server did too shows in the handler.
-    assert gate.cancelled.wait(20), "the handler was not told that its caller is gone"
+    # The client has its own timeout; the handler shows that the server cancelled too.
+    assert gate.cancelled.wait(20), "the handler was not cancelled"
 
 
-def test_b67_caller_who_left_the_queue(
+def test_b67_client_disconnects_in_the_queue(
     rest: Rest, server: Server, protocols: dict[str, AnyProtocol], gate: Gate
 ) -> None:
     (running,) = at_once([lambda: protocols["rest-json"].infer(one("slow", 1.0))])
@@ -155,7 +155,7 @@ def test_b67_caller_who_left_the_queue(
     leave_and_check(rest, running, protocols["rest-json"], gate, before)
 
 
-def test_b67_caller_who_cancelled_in_the_queue(rest: Rest, grpc_raw: GrpcProtocol, gate: Gate) -> None:
+def test_b67_grpc_client_cancels_in_the_queue(rest: Rest, grpc_raw: GrpcProtocol, gate: Gate) -> None:
     (running,) = at_once([lambda: grpc_raw.infer(one("slow", 1.0))])
     gate.await_entered()
     before = abandoned(rest)
@@ -165,7 +165,9 @@ def test_b67_caller_who_cancelled_in_the_queue(rest: Rest, grpc_raw: GrpcProtoco
     leave_and_check(rest, running, grpc_raw, gate, before)
 
 
-def leave_and_check(rest: Rest, running: Future[Answer], protocol: AnyProtocol, gate: Gate, before: float) -> None:
+def leave_and_check(
+    rest: Rest, running: Future[InferResponse], protocol: AnyProtocol, gate: Gate, before: float
+) -> None:
     until(lambda: in_flight(rest) == 1, "the server to notice")
     gate.opened.set()
     served(running.result(timeout=20), tensor("y", "FP32", [1.0]))

@@ -34,7 +34,7 @@ def starting() -> Iterator[tuple[Rest, GrpcProtocol, threading.Event]]:
 
     class Late:
         def __init__(self) -> None:
-            assert loaded.wait(20), "the test never let the model load"
+            assert loaded.wait(20), "the test never released the load"
 
         def __call__(self, x: np.ndarray) -> np.ndarray:
             return x
@@ -87,7 +87,7 @@ def test_a3_not_ready_while_it_starts() -> None:
         assert protocol.stub.ServerReady(pb.ServerReadyRequest(), timeout=20).ready
 
 
-def test_a15_model_that_is_loading() -> None:
+def test_a15_loading_model() -> None:
     with starting() as (rest, protocol, loaded):
         reply = rest.request("GET", "/v2/models/late/ready")
         assert reply.status == 503
@@ -118,7 +118,7 @@ def test_d2_model_ready_of_known_and_unknown_models(grpc_raw: GrpcProtocol) -> N
     assert ready(pb.ModelReadyRequest(name="add"), timeout=20).ready is True
     assert ready(pb.ModelReadyRequest(name="ver", version="1"), timeout=20).ready is True
     for unknown in (pb.ModelReadyRequest(name="none"), pb.ModelReadyRequest(name="ver", version="9")):
-        # As Triton has it (asked of 2.51); it is no error, and clients wait for the model.
+        # Like Triton 2.51: not an error, and clients wait for the model.
         assert ready(unknown, timeout=20).ready is False
 
 
@@ -142,13 +142,13 @@ def test_a4_live_but_not_ready_while_it_drains(gate: Gate) -> None:
 
 
 def test_a4_first_request_of_a_connection_from_before_the_drain(gate: Gate) -> None:
-    # Else a request that is on its way when the drain begins would be lost.
+    # Otherwise a request in transit when the drain begins would be lost.
     with Server(slow, config=ServerConfig(http="127.0.0.1:0", grpc=None, io_threads=1)) as server:
         rest = Rest(server.http_url)
         (running,) = at_once([lambda: HttpProtocol("rest", rest, binary=False).infer(one("slow", 7.0))])
         gate.await_entered()
         with connect(server.http_url) as sock:
-            # Connections are taken in turn: once a later one is answered, this one is taken.
+            # Connections are accepted in order: once a later one has a response, this one is accepted.
             assert rest.request("GET", "/v2/health/ready").status == 200
             (stopped,) = at_once([server.stop])
             try:

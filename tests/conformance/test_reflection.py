@@ -1,4 +1,4 @@
-"""gRPC reflection, both versions, asked by gRPC's own client (case D27, T61)."""
+"""gRPC reflection, both versions, with gRPC's own client (case D27, T61)."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ SERVICES = {
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def ask(channel: grpc.Channel, version: str, **request: Any) -> pb.ServerReflectionResponse:
-    """One question. Both versions have the same messages under two names."""
+def reflect(channel: grpc.Channel, version: str, **request: Any) -> pb.ServerReflectionResponse:
+    """One reflection request. Both versions have the same messages under two names."""
     call = channel.stream_stream(
         f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
         request_serializer=pb.ServerReflectionRequest.SerializeToString,
         response_deserializer=pb.ServerReflectionResponse.FromString,
     )
-    (answer,) = call(iter([pb.ServerReflectionRequest(**request)]), timeout=20)
-    return answer
+    (response,) = call(iter([pb.ServerReflectionRequest(**request)]), timeout=20)
+    return response
 
 
 @pytest.mark.trap("T61")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_d27_list(grpc_raw: GrpcProtocol, version: str) -> None:
-    answer = ask(grpc_raw.channel, version, list_services="")
-    assert {service.name for service in answer.list_services_response.service} == SERVICES
+    response = reflect(grpc_raw.channel, version, list_services="")
+    assert {service.name for service in response.list_services_response.service} == SERVICES
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("symbol", [*sorted(SERVICES), "inference.ModelInferRequest", "inference.ModelConfig"])
 def test_d27_describe(grpc_raw: GrpcProtocol, version: str, symbol: str) -> None:
-    answer = ask(grpc_raw.channel, version, file_containing_symbol=symbol)
-    (raw,) = answer.file_descriptor_response.file_descriptor_proto
+    response = reflect(grpc_raw.channel, version, file_containing_symbol=symbol)
+    (raw,) = response.file_descriptor_response.file_descriptor_proto
     file = FileDescriptorProto.FromString(raw)
     names = {one.name for one in (*file.service, *file.message_type)}
     assert symbol.rpartition(".")[2] in names
@@ -58,7 +58,7 @@ def test_d27_describe(grpc_raw: GrpcProtocol, version: str, symbol: str) -> None
 @pytest.mark.parametrize("version", VERSIONS)
 def test_d27_unknown_symbol(grpc_raw: GrpcProtocol, version: str) -> None:
     with pytest.raises(grpc.RpcError) as refusal:
-        ask(grpc_raw.channel, version, file_containing_symbol="inference.Nobody")
+        reflect(grpc_raw.channel, version, file_containing_symbol="inference.Nobody")
     assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
 
 
@@ -74,7 +74,7 @@ def test_d27_every_call_of_the_proto_file_is_described(grpc_raw: GrpcProtocol) -
     assert pool.FindServiceByName("grpc.health.v1.Health").methods_by_name["List"]
 
 
-def test_reflection_can_be_off() -> None:
+def test_reflection_can_be_disabled() -> None:
     from models.same import same
 
     with (
@@ -82,5 +82,5 @@ def test_reflection_can_be_off() -> None:
         grpc.insecure_channel(server.grpc_url) as channel,
         pytest.raises(grpc.RpcError) as refusal,
     ):
-        ask(channel, "v1", list_services="")
+        reflect(channel, "v1", list_services="")
     assert refusal.value.code() == grpc.StatusCode.UNIMPLEMENTED

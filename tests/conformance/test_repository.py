@@ -18,8 +18,7 @@ from penstock.testing import Client
 from repositories import MODEL, Caller, Repository
 from waiting import until
 
-from .test_tritonclient import Caller as TritonCaller
-from .test_tritonclient import every_client
+from .test_tritonclient import AnyClient, every_client
 from .transports import InProcess, Rest, Transport
 
 NAMED = "repository 'west': repositories are not named, leave its name out"
@@ -64,8 +63,8 @@ def post(transport: Transport, path: str, body: Any = b"") -> tuple[int, Any]:
 
 
 def refused(transport: Transport, status: int, path: str, body: Any = b"") -> str:
-    found, document = post(transport, path, body)
-    assert found == status, document
+    got, document = post(transport, path, body)
+    assert got == status, document
     assert list(document) == ["error"]
     return document["error"]
 
@@ -79,7 +78,7 @@ READY = [
 
 
 def test_f1_index(transport: Transport) -> None:
-    # Models that were never loaded have their names only; states are plain words (trap T58a).
+    # Models never loaded have only a name; states are plain words (trap T58a).
     everything = [READY[0], {"name": "never"}, *READY[1:]]
     for body in (b"", b"{}", b'{"ready": false}', b'{"unknown": 1}'):
         assert post(transport, "index", body) == (200, everything)
@@ -109,7 +108,7 @@ def ready(transport: Transport, model: str) -> tuple[int, bool]:
 
 
 def test_f2_load_and_unload_toggle_readiness(transport: Transport) -> None:
-    # What was given as an object can be unloaded and loaded as well as what lies in a folder.
+    # Models passed as objects can be unloaded and loaded like those in a folder.
     for model in ("times", "ver"):
         assert ready(transport, model) == (200, True)
         assert post(transport, f"models/{model}/unload") == (200, {"name": model, "unload": True})
@@ -119,13 +118,13 @@ def test_f2_load_and_unload_toggle_readiness(transport: Transport) -> None:
         assert metadata.headers["retry-after"] == "1"
         assert post(transport, f"models/{model}/load") == (200, {"name": model, "load": True})
         assert ready(transport, model) == (200, True)
-        # Loaded already: loaded anew.
+        # Already loaded: reloaded.
         assert post(transport, f"models/{model}/load", b"{}")[0] == 200
         assert ready(transport, model) == (200, True)
     assert transport.request("GET", "/v2/models/ver").json()["versions"] == ["1", "2"]
 
 
-def test_f2_unloading_twice_is_no_error(transport: Transport) -> None:
+def test_f2_unloading_twice_is_not_an_error(transport: Transport) -> None:
     assert post(transport, "models/never/unload")[0] == 200
     assert post(transport, "models/never/unload")[0] == 200
     assert refused(transport, 404, "models/zzz/unload") == "unknown model 'zzz'"
@@ -147,8 +146,8 @@ def test_f2_over_grpc(stub: Any) -> None:
     "model",
     ["zzz", "..", "%2e%2e", "%2E%2E%2Ftimes", "times%2F2", "times%00", ".hidden", "%2Fetc", "a%2F..%2Fnever"],
 )
-def test_f3_unknown_models_are_looked_up_and_never_joined_to_a_path(transport: Transport, model: str) -> None:
-    # Trap T37: an unknown model is NOT_FOUND, whatever is done with it.
+def test_f3_unknown_model_names_are_never_used_as_paths(transport: Transport, model: str) -> None:
+    # Trap T37: an unknown model is NOT_FOUND in every call.
     for verb in ("load", "unload"):
         assert refused(transport, 404, f"models/{model}/{verb}").startswith(("unknown model '", "Not Found"))
 
@@ -174,47 +173,47 @@ def test_f3_unknown_models_are_looked_up_and_never_joined_to_a_path(transport: T
         ({"version_policy": {"specific": {"versions": [9]}}}, "model 'times' has no version of its version policy"),
     ],
 )
-def test_f3_a_configuration_that_is_wrong(transport: Transport, config: Any, message: str) -> None:
+def test_f3_invalid_configuration(transport: Transport, config: Any, message: str) -> None:
     text = config if isinstance(config, str) else json.dumps(config)
     assert message in refused(transport, 400, "models/times/load", {"parameters": {"config": text}})
     assert ready(transport, "times") == (200, True)
 
 
-def test_f3_parameters_that_are_wrong(transport: Transport) -> None:
-    def told(parameters: Any) -> str:
+def test_f3_invalid_parameters(transport: Transport) -> None:
+    def refusal_of(parameters: Any) -> str:
         return refused(transport, 400, "models/times/load", {"parameters": parameters})
 
-    assert told([]) == "'parameters' is not an object"
-    assert told({"config": {}}) == "load parameter 'config' is not a string"
-    assert told({"zzz": 1}) == "unknown load parameter 'zzz', expected 'config' or 'file:<version>/<file>'"
-    assert told({"file:1/model.py": ""}) == ("load parameters 'file:...' need the load parameter 'config' too")
+    assert refusal_of([]) == "'parameters' is not an object"
+    assert refusal_of({"config": {}}) == "load parameter 'config' is not a string"
+    assert refusal_of({"zzz": 1}) == "unknown load parameter 'zzz', expected 'config' or 'file:<version>/<file>'"
+    assert refusal_of({"file:1/model.py": ""}) == ("load parameters 'file:...' need the load parameter 'config' too")
     upload = {"parameters": {"config": "{}", "file:1/model.py": "eA=="}}
     expected = "load parameters 'file:...' are refused: the server was not started with load_files"
     assert refused(transport, 501, "models/times/load", upload) == expected
 
 
 @pytest.mark.fault("new version fails")
-def test_f3_a_load_that_fails_says_why_and_changes_nothing(explicit: Server, repository: Repository) -> None:
-    caller = Caller(explicit.http_url)
+def test_f3_failed_load_gives_the_reason_and_changes_nothing(explicit: Server, repository: Repository) -> None:
+    client = Caller(explicit.http_url)
     repository.write("breaks", "1", "raise RuntimeError('/srv/secret')")
-    status, answer = caller.load("breaks")
+    status, response = client.load("breaks")
     assert status == 500
-    assert answer == {"error": "model 'breaks' version '1' could not be loaded: RuntimeError (model.py, line 1)"}
-    assert caller.reason("breaks") == answer["error"]
-    assert caller.states("breaks") == {"1": "UNAVAILABLE"}
+    assert response == {"error": "model 'breaks' version '1' could not be loaded: RuntimeError (model.py, line 1)"}
+    assert client.reason("breaks") == response["error"]
+    assert client.states("breaks") == {"1": "UNAVAILABLE"}
     repository.put("breaks", "1", 1, build="raise ValueError('no weights')")
-    status, answer = caller.load("breaks")
-    assert (status, answer["error"]) == (
+    status, response = client.load("breaks")
+    assert (status, response["error"]) == (
         500,
         "model 'breaks' version '1' could not be loaded: ValueError (model.py, line 13)",
     )
     repository.write("breaks", "1", "x = 1")
-    assert caller.load("breaks")[1]["error"].endswith("could not be loaded: model.py has no @model")
+    assert client.load("breaks")[1]["error"].endswith("could not be loaded: model.py has no @model")
     (repository.path / "breaks" / "1" / "model.py").unlink()
-    assert caller.load("breaks") == (404, {"error": "unknown model 'breaks'"})
+    assert client.load("breaks") == (404, {"error": "unknown model 'breaks'"})
 
 
-def test_f3_a_load_that_fails_over_grpc(stub: Any) -> None:
+def test_f3_failed_load_over_grpc(stub: Any) -> None:
     def code(**request: Any) -> grpc.StatusCode:
         with pytest.raises(grpc.RpcError) as refusal:
             stub.RepositoryModelLoad(pb.RepositoryModelLoadRequest(**request))
@@ -228,7 +227,7 @@ def test_f3_a_load_that_fails_over_grpc(stub: Any) -> None:
     assert code(model_name="times", parameters=typed) == grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_f4_the_configuration_shows_what_was_overridden(transport: Transport) -> None:
+def test_f4_configuration_shows_overridden_settings(transport: Transport) -> None:
     override = {
         "max_batch_size": 32,
         "dynamic_batching": {
@@ -252,7 +251,7 @@ def test_f4_the_configuration_shows_what_was_overridden(transport: Transport) ->
     assert loaded["dynamic_batching"]["max_queue_delay_microseconds"] == 1500
     assert loaded["instance_group"][0]["count"] == 3
     assert transport.request("GET", "/v2/models/times").json()["versions"] == ["1", "2"]
-    # What a client got, it can send back.
+    # A client can send back the configuration that it received.
     returned = json.dumps({**loaded, "max_batch_size": 16})
     assert post(transport, "models/times/load", {"parameters": {"config": returned}}) == (
         200,
@@ -272,13 +271,13 @@ def test_f5_unload_dependents(transport: Transport) -> None:
     assert "'force'" in refused(transport, 400, "models/never/unload", {"parameters": {"force": True}})
 
 
-def test_f6_repositories_are_not_named(transport: Transport) -> None:
+def test_f6_named_repositories_are_not_implemented(transport: Transport) -> None:
     assert refused(transport, 501, "west/index") == NAMED
     for verb in ("load", "unload"):
         assert refused(transport, 501, f"west/models/times/{verb}") == NAMED
 
 
-def test_f6_repositories_are_not_named_over_grpc(stub: Any) -> None:
+def test_f6_named_repositories_are_not_implemented_over_grpc(stub: Any) -> None:
     calls = [
         (stub.RepositoryIndex, pb.RepositoryIndexRequest(repository_name="west")),
         (stub.RepositoryModelLoad, pb.RepositoryModelLoadRequest(repository_name="west", model_name="times")),
@@ -290,19 +289,19 @@ def test_f6_repositories_are_not_named_over_grpc(stub: Any) -> None:
         assert (refusal.value.code(), refusal.value.details()) == (grpc.StatusCode.UNIMPLEMENTED, NAMED)
 
 
-def test_web_pages_load_nothing(explicit: Server) -> None:
-    caller = Caller(explicit.http_url)
+def test_cross_origin_requests_load_nothing(explicit: Server) -> None:
+    client = Caller(explicit.http_url)
     for verb in ("load", "unload"):
-        status, answer = caller("POST", f"/v2/repository/models/times/{verb}", None, Origin="http://localhost:8000")
+        status, response = client("POST", f"/v2/repository/models/times/{verb}", None, Origin="http://localhost:8000")
         assert status == 403
-        assert "the header 'Origin' is 'http://localhost:8000'" in answer["error"]
-    assert caller.factor("times") == 3
+        assert "the header 'Origin' is 'http://localhost:8000'" in response["error"]
+    assert client.factor("times") == 3
 
 
 @pytest.mark.trap("T22")
-def test_g11_load_and_unload_in_the_form_of_kserve(explicit: Server) -> None:
-    # Trap T22: the model's name is field 1 there, where others have the repository's; the answer's fields are
-    # the name and whether it is loaded. These are the bytes of KServe's messages.
+def test_g11_load_and_unload_with_kserve_messages(explicit: Server) -> None:
+    # Trap T22: KServe has the model's name in field 1, where others have the repository's; the response has
+    # the name and a loaded flag. These are the bytes of KServe's messages.
     request = b"\x0a\x05times"
     with grpc.insecure_channel(explicit.grpc_url) as channel:
 
@@ -323,38 +322,38 @@ def test_g11_load_and_unload_in_the_form_of_kserve(explicit: Server) -> None:
 def test_tritonclient_sends_files(repository: Repository, kind: str) -> None:
     options: Any = {"repository": repository.path, "model_control": "explicit", "load_files": True}
     with Server(http="127.0.0.1:0", grpc="127.0.0.1:0", **options) as server:
-        caller, rest = TritonCaller(kind, server), Caller(server.http_url)
+        client, rest = AnyClient(kind, server), Caller(server.http_url)
         code = MODEL.format(factor=7, before="from .more import PLUS", build="pass", call="x = x + PLUS", close="pass")
         files = {"file:3/model.py": code.encode(), "file:3/more.py": b"PLUS = 1.0"}
-        caller("load_model", "sent", config=json.dumps({"max_batch_size": 4}), files=files)
+        client("load_model", "sent", config=json.dumps({"max_batch_size": 4}), files=files)
         assert rest.factor("sent") == 14
         assert rest.index("sent") == [{"name": "sent", "version": "3", "state": "READY"}]
         assert rest("GET", "/v2/models/sent/config")[1]["max_batch_size"] == 4
-        caller("unload_model", "sent")
+        client("unload_model", "sent")
         until(lambda: rest.states("sent") in ({}, {"3": "UNAVAILABLE"}), "the model to end")
 
 
 @every_client
 def test_tritonclient_loads_and_unloads(explicit: Server, kind: str) -> None:
-    caller = TritonCaller(kind, explicit)
+    client = AnyClient(kind, explicit)
     options = {} if "http" in kind else {"as_json": True}
 
     def states() -> dict[str, str]:
-        index = caller("get_model_repository_index", **options)
+        index = client("get_model_repository_index", **options)
         rows = index if "http" in kind else index["models"]
         return {row["version"]: row["state"] for row in rows if row["name"] == "times" and "version" in row}
 
-    caller("unload_model", "times", unload_dependents=True)
-    assert caller("is_model_ready", "times") is False
-    caller("load_model", "times", config=json.dumps({"max_batch_size": 5}))
-    assert caller("is_model_ready", "times") is True
+    client("unload_model", "times", unload_dependents=True)
+    assert client("is_model_ready", "times") is False
+    client("load_model", "times", config=json.dumps({"max_batch_size": 5}))
+    assert client("is_model_ready", "times") is True
     assert states()["2"] == "READY"
-    config = caller("get_model_config", "times", **options)
+    config = client("get_model_config", "times", **options)
     assert (config if "http" in kind else config["config"])["max_batch_size"] == 5
     with pytest.raises(InferenceServerException) as refusal:
-        caller("load_model", "times", config="{}", files={"file:1/model.py": b"x"})
+        client("load_model", "times", config="{}", files={"file:1/model.py": b"x"})
     assert refusal.value.status() == ("501" if "http" in kind else "StatusCode.UNIMPLEMENTED")
     with pytest.raises(InferenceServerException, match="unknown model 'zzz'"):
-        caller("load_model", "zzz")
-    caller("load_model", "times")
-    assert "model_repository" in caller("get_server_metadata", **options)["extensions"]
+        client("load_model", "zzz")
+    client("load_model", "times")
+    assert "model_repository" in client("get_server_metadata", **options)["extensions"]

@@ -1,4 +1,4 @@
-"""Routes, health and metadata of REST (cases A, but those of a server that starts, drains or loads)."""
+"""Routes, health and metadata over REST (cases A, except those in test_phases.py)."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_a12_unknown_version(http: Transport) -> None:
     assert "'9'" in message
 
 
-def test_a13_version_that_is_no_number(http: Transport) -> None:
+def test_a13_non_numeric_version(http: Transport) -> None:
     assert "'abc'" in http.request("GET", "/v2/models/ver/versions/abc").refusal(404)
 
 
@@ -125,8 +125,8 @@ def test_a17_name_with_a_space_and_an_umlaut() -> None:
             assert ok(transport.request("GET", "/v2/models/a%20b%C3%BC"))["name"] == "a bü"
             assert ok(transport.request("GET", f"/v2/models/{quote('a bü')}/ready")) == {"name": "a bü", "ready": True}
             for binary in (False, True):
-                answer = HttpProtocol("http", transport, binary=binary).infer(one("a bü"))
-                assert served(answer, expected).model == "a bü"
+                response = HttpProtocol("http", transport, binary=binary).infer(one("a bü"))
+                assert served(response, expected).model == "a bü"
         protocol = GrpcProtocol("grpc", server.grpc_url, typed=False)
         assert served(protocol.infer(one("a bü")), expected).model == "a bü"
         refused(protocol.infer(one("a b")), 404, "'a b'")

@@ -17,7 +17,7 @@ from penstock import Server, ServerConfig
 from penstock.testing import Client
 from waiting import at_once, until
 
-from .content import Answer, Call, one, tensor
+from .content import Call, InferResponse, one, tensor
 from .protocols import AnyProtocol, GrpcProtocol, HttpProtocol, on_all, on_grpc, refused, served
 from .transports import InProcess, Rest, Transport
 
@@ -26,7 +26,7 @@ IDS = itertools.count(1000)
 
 @pytest.fixture
 def number() -> Iterator[int]:
-    """A sequence's id that no other test has."""
+    """Unique sequence ids."""
     return IDS
 
 
@@ -35,14 +35,14 @@ def step(identifier: int | str, value: float, *, start: bool = False, end: bool 
     return Call("stateful", (tensor("x", "FP32", [value] * rows, [rows, 1]),), parameters=marks)
 
 
-def total(answer: Answer) -> tuple[float, int]:
-    assert answer.status == 200, f"{answer.status}: {answer.message}"
-    return answer.output("total").values()[0], answer.output("steps").values()[0]
+def total(response: InferResponse) -> tuple[float, int]:
+    assert response.status == 200, f"{response.status}: {response.message}"
+    return response.output("total").values()[0], response.output("steps").values()[0]
 
 
 @on_all
 @pytest.mark.parametrize("kind", [int, str])
-def test_f20_a_sequence_keeps_its_state(
+def test_f20_sequence_keeps_its_state(
     protocol: AnyProtocol, kind: type[int] | type[str], number: Iterator[int]
 ) -> None:
     first, other = kind(next(number)), kind(next(number))
@@ -56,7 +56,7 @@ def test_f20_a_sequence_keeps_its_state(
 
 
 @on_all
-def test_f20_a_start_begins_anew(protocol: AnyProtocol, number: Iterator[int]) -> None:
+def test_f20_sequence_start_resets_the_state(protocol: AnyProtocol, number: Iterator[int]) -> None:
     identifier = next(number)
     assert total(protocol.infer(step(identifier, 5.0, start=True))) == (5.0, 1)
     assert total(protocol.infer(step(identifier, 1.0, start=True))) == (1.0, 1)
@@ -65,7 +65,7 @@ def test_f20_a_start_begins_anew(protocol: AnyProtocol, number: Iterator[int]) -
 
 
 @on_all
-def test_f20_what_is_no_step_of_a_sequence(protocol: AnyProtocol, number: Iterator[int]) -> None:
+def test_f20_invalid_sequence_requests(protocol: AnyProtocol, number: Iterator[int]) -> None:
     refused(protocol.infer(step(next(number), 1.0)), 400, "must begin with sequence_start")
     refused(protocol.infer(step(next(number), 1.0, end=True)), 400, "must begin with sequence_start")
     for none in (0, ""):
@@ -76,8 +76,8 @@ def test_f20_what_is_no_step_of_a_sequence(protocol: AnyProtocol, number: Iterat
 
 
 @on_all
-def test_f20_a_model_without_sequences_takes_no_notice(protocol: AnyProtocol) -> None:
-    # As Triton has it: no scheduler of the model looks at them.
+def test_f20_model_without_sequences_ignores_sequence_parameters(protocol: AnyProtocol) -> None:
+    # Like Triton: the model has no scheduler that reads them.
     call = one("ident_FP32", parameters={"sequence_id": 5, "sequence_end": True})
     served(protocol.infer(call), tensor("y", "FP32", [1.0]))
 
@@ -104,15 +104,15 @@ def transport(protocol: AnyProtocol, rest: Rest, in_process: InProcess) -> Trans
 
 
 @pytest.mark.parametrize("kind", [int, str])
-def test_f20_the_real_clients(server: Server, kind: type[int] | type[str], number: Iterator[int]) -> None:
+def test_f20_sequences_of_real_clients(server: Server, kind: type[int] | type[str], number: Iterator[int]) -> None:
     for module, url in ((httpclient, server.http_url.removeprefix("http://")), (grpcclient, server.grpc_url)):
         client, identifier = module.InferenceServerClient(url), kind(next(number))
         totals = []
         for index in range(4):
-            given = module.InferInput("x", [1, 1], "FP32")
-            given.set_data_from_numpy(np.full((1, 1), 2.0**index, np.float32))
+            tensor_in = module.InferInput("x", [1, 1], "FP32")
+            tensor_in.set_data_from_numpy(np.full((1, 1), 2.0**index, np.float32))
             marks = {"sequence_id": identifier, "sequence_start": index == 0, "sequence_end": index == 3}
-            totals.append(float(client.infer("stateful", [given], **marks).as_numpy("total")[0, 0]))
+            totals.append(float(client.infer("stateful", [tensor_in], **marks).as_numpy("total")[0, 0]))
         assert totals == [1.0, 3.0, 7.0, 15.0]
         client.close()
 
@@ -125,7 +125,7 @@ def waiting(transport: Transport, model: str) -> float:
 def test_f21_priorities_are_served_in_order(protocol: AnyProtocol, gate: Gate, transport: Transport) -> None:
     futures = at_once([lambda: protocol.infer(one("ranked", 0.0))])
     gate.await_entered()
-    # 0, and what lies beyond the levels, is the default: here the second level.
+    # 0 and values beyond the levels mean the default: here the second level.
     for count, (priority, value) in enumerate([(3, 6.0), (0, 3.0), (2, 4.0), (9, 5.0), (1, 1.0), (1, 2.0)], start=1):
         call = one("ranked", value, parameters={"priority": priority})
         futures += at_once([lambda call=call: protocol.infer(call)])
@@ -155,15 +155,15 @@ def test_d16_t29_priority_of_both_integer_kinds(protocol: GrpcProtocol, gate: Ga
 
 @pytest.mark.trap("T69")
 @on_all
-def test_b66_t69_the_models_own_limit_on_the_queue(protocol: AnyProtocol, gate: Gate) -> None:
+def test_b66_t69_queue_timeout_of_the_model(protocol: AnyProtocol, gate: Gate) -> None:
     (running,) = at_once([lambda: protocol.infer(one("impatient", 1.0))])
     gate.await_entered()
     refused(protocol.infer(one("impatient", 2.0)), 504, "'impatient'", "300ms")
-    # A caller's own limit is from arrival to answer, and counts beside it: a longer one does not help.
+    # The client's timeout covers arrival to response and applies too: a longer one does not extend the limit.
     refused(protocol.infer(one("impatient", 3.0, parameters={"timeout": 20_000_000})), 504, "'impatient'", "300ms")
     gate.opened.set()
     served(running.result(timeout=20), tensor("y", "FP32", [1.0]))
-    assert gate.seen == [1.0], "what was computed for longer than that was not cut off"
+    assert gate.seen == [1.0], "computation beyond the queue timeout is not cut off"
 
 
 def test_b66_timeouts_as_503(gate: Gate) -> None:

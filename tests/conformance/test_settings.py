@@ -49,16 +49,16 @@ def server() -> Iterator[Server]:
 
 def put(server: Server, path: str, document: Any) -> tuple[int, Any]:
     body = document if isinstance(document, bytes) else json.dumps(document).encode()
-    answer = post(server.http_url, path, body)
-    return answer.status, answer.json() if answer.status == 200 else answer.json()["error"]
+    response = post(server.http_url, path, body)
+    return response.status, response.json() if response.status == 200 else response.json()["error"]
 
 
 @pytest.mark.trap("T47")
 def test_f22_read_and_change(server: Server) -> None:
-    # T47: singular names, as Triton's code has them.
+    # T47: singular names, as in Triton's code.
     assert get(server.http_url, "/v2/logging").json() == DEFAULTS
     changed = {"log_info": True, "log_warning": False, "log_verbose_level": 2, "log_format": "ISO8601"}
-    # What is not named, or null, stays.
+    # Omitted and null settings stay unchanged.
     assert put(server, "/v2/logging", {**changed, "log_error": None, "log_file": None}) == (
         200,
         {**DEFAULTS, **changed},
@@ -87,19 +87,19 @@ def test_f22_read_and_change(server: Server) -> None:
 )
 def test_f22_refusals_change_nothing(server: Server, change: Any, status: int, parts: list[str]) -> None:
     document = {"log_info": True, **change} if isinstance(change, dict) else change
-    found, message = put(server, "/v2/logging", document)
-    assert found == status
+    got, message = put(server, "/v2/logging", document)
+    assert got == status
     assert all(part in message for part in parts), message
     assert get(server.http_url, "/v2/logging").json() == DEFAULTS
 
 
-def test_f22_changes_at_once_are_all_kept(server: Server) -> None:
+def test_f22_concurrent_changes_are_all_applied(server: Server) -> None:
     fields = ("log_info", "log_warning", "log_error")
     for turn in range(60):
-        wanted = dict.fromkeys(fields, bool(turn % 2))
-        changes = [partial(put, server, "/v2/logging", {field: value}) for field, value in wanted.items()]
+        values = dict.fromkeys(fields, bool(turn % 2))
+        changes = [partial(put, server, "/v2/logging", {field: value}) for field, value in values.items()]
         assert [done.result()[0] for done in at_once(changes)] == [200] * 3
-        assert get(server.http_url, "/v2/logging").json() == {**DEFAULTS, **wanted}
+        assert get(server.http_url, "/v2/logging").json() == {**DEFAULTS, **values}
 
 
 def test_f22_over_grpc(server: Server) -> None:
@@ -129,7 +129,7 @@ def test_f22_over_grpc(server: Server) -> None:
 
 
 def test_f22_settings_act_on_the_log() -> None:
-    """On a server that was started without a log."""
+    """The server was started without a log."""
     rows = {"x": np.ones((1, 4), np.float32)}
     with Serving("double.py", "--http", "127.0.0.1:0", "--grpc", "off") as server:
         assert infer(server.http, "double", rows, id="silent").status == 200
@@ -151,7 +151,7 @@ def test_f22_settings_act_on_the_log() -> None:
     assert re.search(r"Z info the server drains: ", server.err)
 
 
-def test_f22_the_level_at_the_start() -> None:
+def test_f22_log_level_at_start() -> None:
     for level, on in (("off", set()), ("error", {"log_error"}), ("info", {"log_info", "log_warning", "log_error"})):
         with Client(add, log_level=level) as client:  # type: ignore[arg-type]
             settings = client.get("/v2/logging").json()
@@ -168,7 +168,7 @@ def test_f23_trace_settings_of_the_server_and_of_a_model(server: Server) -> None
     assert put(server, one, {"trace_rate": "7", "trace_level": "OFF"}) == (200, {**TRACE, "trace_rate": "7"})
     changed = {**TRACE, "trace_rate": "5", "trace_count": "100"}
     assert put(server, whole, {"trace_rate": ["5"], "trace_count": "100"}) == (200, changed)
-    # A model's own, else the server's.
+    # The model's settings, else the server's.
     assert get(server.http_url, one).json() == {**changed, "trace_rate": "7"}
     assert put(server, one, {"trace_rate": None}) == (200, changed)
     assert put(server, whole, {"trace_rate": None, "trace_count": None}) == (200, TRACE)
@@ -197,8 +197,8 @@ def test_f23_trace_settings_of_the_server_and_of_a_model(server: Server) -> None
 @pytest.mark.parametrize("path", ["/v2/trace/setting", "/v2/models/add/trace/setting"])
 def test_f23_refusals_change_nothing(server: Server, path: str, change: Any, status: int, parts: list[str]) -> None:
     document = {"trace_count": "3", **change} if isinstance(change, dict) else change
-    found, message = put(server, path, document)
-    assert found == status
+    got, message = put(server, path, document)
+    assert got == status
     assert all(part in message for part in parts), message
     assert get(server.http_url, path).json() == TRACE
 
@@ -206,7 +206,7 @@ def test_f23_refusals_change_nothing(server: Server, path: str, change: Any, sta
 def test_f23_unknown_model(server: Server) -> None:
     assert get(server.http_url, "/v2/models/none/trace/setting").status == 404
     assert put(server, "/v2/models/none/trace/setting", {})[0] == 404
-    # It has no versions.
+    # Trace settings do not have versions.
     assert get(server.http_url, "/v2/models/ver/versions/1/trace/setting").status == 404
 
 

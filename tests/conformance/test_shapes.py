@@ -13,7 +13,7 @@ from .transports import Transport, infer
 
 
 def shaped(shape: list[int], **changes: Any) -> Call:
-    """`add` with a first input of that shape and of its number of elements."""
+    """`add` with a first input of that shape and as many elements."""
     count = 1
     for size in shape:
         count *= size
@@ -42,7 +42,7 @@ def test_b19_batch_over_the_maximum(protocol: AnyProtocol) -> None:
 
 
 @on_all
-def test_b20_batch_axes_that_differ(protocol: AnyProtocol) -> None:
+def test_b20_different_batch_axes(protocol: AnyProtocol) -> None:
     differing = replace(add(rows=2), inputs=(add(rows=2).inputs[0], add(rows=1).inputs[1]))
     refused(protocol.infer(differing), 400, "'b'", "1", "2")
 
@@ -59,7 +59,7 @@ def test_b21_wrong_element_count(protocol: AnyProtocol, count: int) -> None:
 @pytest.mark.parametrize(
     "data", [[[0, 1, 2], [3]], [[0, 1, 2, 3], []], [0, [1, 2, 3]], [[0, 1], [2, 3]], [[[0]], [[1]], [[2]], [[3]]]]
 )
-def test_b22_nesting_that_is_not_the_shape(http: Transport, data: object) -> None:
+def test_b22_nesting_that_differs_from_the_shape(http: Transport, data: object) -> None:
     inputs = x(data, [1, 4])["inputs"] + x([0, 0, 0, 0], [1, 4])["inputs"]
     inputs[0]["name"], inputs[1]["name"] = "a", "b"
     assert "'a'" in infer(http, "add", {"inputs": inputs}).refusal(400)
@@ -76,22 +76,22 @@ def test_b23_negative_dimension(protocol: AnyProtocol, shape: tuple[int, ...]) -
 @pytest.mark.parametrize("protocol", [*JSON, *BINARY, *GRPC], indirect=True)
 @pytest.mark.parametrize("shape", [(2**4, 2**60 + 2), (2**63 - 1, 4), (2**32, 2**32)])
 def test_b24_product_overflow(protocol: AnyProtocol, shape: tuple[int, ...]) -> None:
-    # The row of the only model with two axes is fixed, so the overflow is either found or the shape is refused.
+    # The only model with two axes has a fixed row, so the overflow or the shape is refused.
     refused(protocol.infer(add().with_input(0, shape=shape)), 400, "'a'")
 
 
 @on_all
 @pytest.mark.parametrize("size", [2**62, 2**63 - 1])
 def test_b24_size_in_bytes_overflows(protocol: AnyProtocol, size: int) -> None:
-    answer = protocol.infer(ident("FP64", [1.0]).with_input(0, shape=(size,)))
-    refused(answer, 400, str(size))
-    assert_located(answer.message, "x")
+    response = protocol.infer(ident("FP64", [1.0]).with_input(0, shape=(size,)))
+    refused(response, 400, str(size))
+    assert_located(response.message, "x")
 
 
 @pytest.mark.parametrize(
     "shape", ["[18446744073709551616]", "[1e400]", "[1.5]", '["1"]', "[null]", "[[1]]", "1", "null"]
 )
-def test_b24_dimension_that_is_no_size(http: Transport, shape: str) -> None:
+def test_b24_invalid_dimension(http: Transport, shape: str) -> None:
     text = f'{{"inputs":[{{"name":"x","shape":{shape},"datatype":"FP32","data":[1]}}]}}'
     assert infer(http, "ident_FP32", text).refusal(400)
 
@@ -110,7 +110,7 @@ def test_b25_no_rows_in_json(http: Transport) -> None:
 
 @pytest.mark.trap("T10")
 @pytest.mark.parametrize("data", [1, "1", None, True, {}, {"b64": "AA=="}])
-def test_b26_data_that_is_no_array(http: Transport, data: object) -> None:
+def test_b26_non_array_data(http: Transport, data: object) -> None:
     assert "data" in infer(http, "ident_FP32", x(data, [1])).refusal(400)
 
 
@@ -142,5 +142,5 @@ def test_b68_scalar(protocol: AnyProtocol) -> None:
 
 @pytest.mark.parametrize("protocol", [*JSON, *FRAMED], indirect=True)
 @pytest.mark.parametrize("values", [[], [1.0, 2.0]])
-def test_b68_scalar_of_another_count(protocol: AnyProtocol, values: list[float]) -> None:
+def test_b68_scalar_with_a_wrong_element_count(protocol: AnyProtocol, values: list[float]) -> None:
     refused(protocol.infer(Call("scalar", (tensor("x", "FP32", values, []),))), 400, "'x'")

@@ -50,7 +50,7 @@ class Object:
 
 @pytest.fixture(scope="module")
 def sharing() -> Iterator[Server]:
-    """A server that lets local callers share memory."""
+    """A server with shared memory for local clients."""
     config = ServerConfig(http="127.0.0.1:0", grpc="127.0.0.1:0", shared_memory="local")
     with Server(*MODELS, config=config) as server:
         yield server
@@ -72,9 +72,9 @@ def rpc(sharing: Server, http: Rest) -> Iterator[GrpcProtocol]:
 
 @pytest.fixture
 def memory() -> Iterator[Object]:
-    made = Object()
-    yield made
-    os.unlink(made.path)
+    region = Object()
+    yield region
+    os.unlink(region.path)
 
 
 def register(http: Transport, name: str, memory: Object, **fields: Any) -> Reply:
@@ -107,51 +107,53 @@ def x(parameters: dict[str, Any], datatype: str = "FP32", shape: tuple[int, ...]
     return {"name": "x", "datatype": datatype, "shape": list(shape), "parameters": parameters}
 
 
-def fill(given: Any, parameters: dict[str, Any]) -> None:
+def fill(fields: Any, parameters: dict[str, Any]) -> None:
     """Sets a message's parameters, each in the field of its type."""
     for name, value in parameters.items():
         field = "bool_param" if isinstance(value, bool) else "string_param" if isinstance(value, str) else "int64_param"
-        setattr(given[name], field, value)
+        setattr(fields[name], field, value)
 
 
 def message(
     model: str, inputs: list[dict[str, Any]], outputs: list[dict[str, Any]], raw: list[bytes] | None = None
 ) -> pb.ModelInferRequest:
-    """The same request as `post` sends."""
+    """The gRPC form of the request that `post` sends."""
     request = pb.ModelInferRequest(model_name=model, raw_input_contents=raw or [])
-    for given in inputs:
-        entry = request.inputs.add(name=given["name"], datatype=given["datatype"], shape=given["shape"])
-        fill(entry.parameters, given.get("parameters", {}))
-    for wanted in outputs:
-        fill(request.outputs.add(name=wanted["name"]).parameters, wanted.get("parameters", {}))
+    for tensor_json in inputs:
+        entry = request.inputs.add(
+            name=tensor_json["name"], datatype=tensor_json["datatype"], shape=tensor_json["shape"]
+        )
+        fill(entry.parameters, tensor_json.get("parameters", {}))
+    for output in outputs:
+        fill(request.outputs.add(name=output["name"]).parameters, output.get("parameters", {}))
     return request
 
 
 def refusal(http: Rest, rpc: GrpcProtocol, model: str, inputs: list[Any], outputs: list[Any], status: int) -> list[str]:
-    """The messages of a request that both protocols refuse."""
-    answer = rpc.send(message(model, inputs, outputs))
-    assert answer.status == status, answer.message
-    return [post(http, model, inputs, outputs).refusal(status), answer.message]
+    """The error messages of a request that both protocols refuse."""
+    response = rpc.send(message(model, inputs, outputs))
+    assert response.status == status, response.message
+    return [post(http, model, inputs, outputs).refusal(status), response.message]
 
 
 # F11: register, status, unregister
 
 
-def test_f11_life_of_a_region(http: Rest, memory: Object) -> None:
+def test_f11_region_lifecycle(http: Rest, memory: Object) -> None:
     assert http.request("GET", f"{SYSTEM}/status").json() == []
     registered(http, "r", memory, offset=8, byte_size=64)
     registered(http, "a b/ü".replace("/", "-"), memory)
-    shown = {"name": "r", "key": memory.key, "offset": 8, "byte_size": 64}
-    assert http.request("GET", f"{SYSTEM}/region/r/status").json() == [shown]
+    status = {"name": "r", "key": memory.key, "offset": 8, "byte_size": 64}
+    assert http.request("GET", f"{SYSTEM}/region/r/status").json() == [status]
     assert names(http) == ["a b-ü", "r"]
     assert http.request("POST", f"{SYSTEM}/region/r/unregister").status == 200
     assert names(http) == ["a b-ü"]
-    assert http.request("POST", f"{SYSTEM}/region/r/unregister").status == 200, "an unknown one is no error"
+    assert http.request("POST", f"{SYSTEM}/region/r/unregister").status == 200, "an unknown region is not an error"
     assert http.request("POST", f"{SYSTEM}/unregister").status == 200
     assert names(http) == []
 
 
-def test_f11_life_of_a_region_over_grpc(rpc: GrpcProtocol, memory: Object) -> None:
+def test_f11_region_lifecycle_over_grpc(rpc: GrpcProtocol, memory: Object) -> None:
     stub = rpc.stub
     stub.SystemSharedMemoryRegister(pb.SystemSharedMemoryRegisterRequest(name="r", key=memory.key, byte_size=64))
     stub.SystemSharedMemoryRegister(
@@ -174,13 +176,13 @@ def grpc_error(call: Any, request: Any) -> tuple[grpc.StatusCode, str]:
     return raised.value.code(), raised.value.details()
 
 
-def test_f11_the_same_name_twice(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+def test_f11_duplicate_region_name(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     expected = "shared memory region 'r' is registered already, unregister it first"
     assert register(http, "r", memory).refusal(400) == expected
     request = pb.SystemSharedMemoryRegisterRequest(name="r", key=memory.key, byte_size=8)
-    found = grpc_error(rpc.stub.SystemSharedMemoryRegister, request)
-    assert found == (grpc.StatusCode.ALREADY_EXISTS, expected)
+    got = grpc_error(rpc.stub.SystemSharedMemoryRegister, request)
+    assert got == (grpc.StatusCode.ALREADY_EXISTS, expected)
 
 
 def test_f11_status_of_an_unknown_region(http: Rest, rpc: GrpcProtocol) -> None:
@@ -206,7 +208,7 @@ def test_f11_status_of_an_unknown_region(http: Rest, rpc: GrpcProtocol) -> None:
         ({"key": "triton_python_backend_shm_region_1"}, "is reserved"),
     ],
 )
-def test_f11_registrations_that_cannot_be(
+def test_f11_impossible_registrations(
     http: Rest, rpc: GrpcProtocol, memory: Object, fields: dict[str, Any], part: str
 ) -> None:
     text = register(http, "r", memory, **fields).refusal(400)
@@ -218,12 +220,12 @@ def test_f11_registrations_that_cannot_be(
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b'{"key":"k"}', b'{"byte_size":1}', b'{"key":1,"byte_size":1}', b"\xff"])
-def test_f11_registrations_that_are_none(http: Rest, body: bytes) -> None:
+def test_f11_malformed_registrations(http: Rest, body: bytes) -> None:
     text = http.request("POST", f"{SYSTEM}/region/r/register", body).refusal(400)
     assert "'key', 'byte_size' and perhaps 'offset'" in text
 
 
-def test_f11_a_folder_or_a_link_is_no_object(http: Rest, memory: Object) -> None:
+def test_f11_folders_and_links_are_not_objects(http: Rest, memory: Object) -> None:
     link = memory.path + "-link"
     os.symlink("/etc/hostname", link)
     os.mkdir(folder := memory.path + "-folder")
@@ -236,14 +238,14 @@ def test_f11_a_folder_or_a_link_is_no_object(http: Rest, memory: Object) -> None
         os.rmdir(folder)
 
 
-def test_f11_web_pages_register_nothing(http: Rest, memory: Object) -> None:
+def test_f11_cross_origin_requests_register_nothing(http: Rest, memory: Object) -> None:
     body = json.dumps({"key": memory.key, "byte_size": 256}).encode()
     reply = http.request("POST", f"{SYSTEM}/region/r/register", body, {"Origin": "http://127.0.0.1:9"})
     assert "the header 'Origin' is 'http://127.0.0.1:9'" in reply.refusal(403)
     assert names(http) == []
 
 
-def test_f13_answers_in_other_formats_have_no_place_for_it(http: Rest, memory: Object) -> None:
+def test_f13_other_response_formats_cannot_use_shared_memory(http: Rest, memory: Object) -> None:
     registered(http, "r", memory)
     document = {
         "inputs": [x(shared("r", 8))],
@@ -254,7 +256,7 @@ def test_f13_answers_in_other_formats_have_no_place_for_it(http: Rest, memory: O
     assert reply.refusal(400) == expected
 
 
-def test_f11_there_may_be_so_many(http: Rest, memory: Object) -> None:
+def test_f11_number_of_regions_is_limited(http: Rest, memory: Object) -> None:
     for number in range(1024):
         registered(http, f"r{number}", memory)
     assert register(http, "one more", memory).refusal(429) == "1024 shared memory regions are registered, the limit"
@@ -267,7 +269,7 @@ def test_f11_there_may_be_so_many(http: Rest, memory: Object) -> None:
 
 
 @pytest.mark.parametrize("datatype", list(SAMPLES))
-def test_f12_in_and_out_at_offsets(http: Rest, rpc: GrpcProtocol, memory: Object, datatype: str) -> None:
+def test_f12_inputs_and_outputs_at_offsets(http: Rest, rpc: GrpcProtocol, memory: Object, datatype: str) -> None:
     raw, count = pack(datatype, SAMPLES[datatype]), len(SAMPLES[datatype])
     memory.put(raw, 16 + 3)
     registered(http, "r", memory, offset=16, byte_size=240)
@@ -279,16 +281,16 @@ def test_f12_in_and_out_at_offsets(http: Rest, rpc: GrpcProtocol, memory: Object
     assert output == {"name": "y", "datatype": datatype, "shape": [count]}, "neither data nor parameters"
     assert memory.get(116, len(raw) + 1) == raw + b"\0"
     request = message(f"ident_{datatype}", inputs, [{"name": "y", "parameters": shared("r", len(raw), 170)}])
-    answer = rpc.stub.ModelInfer(request)
-    assert list(answer.raw_output_contents) == [b""], "T2: an empty entry for each output in shared memory"
-    assert not answer.outputs[0].parameters
-    assert list(answer.outputs[0].shape) == [count]
+    response = rpc.stub.ModelInfer(request)
+    assert list(response.raw_output_contents) == [b""], "T2: an empty entry for each output in shared memory"
+    assert not response.outputs[0].parameters
+    assert list(response.outputs[0].shape) == [count]
     assert memory.get(186, len(raw)) == raw
 
 
 @pytest.mark.trap("T3")
-def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
-    # T3: the entry belongs to the next input that is not in shared memory, not to the input of its index.
+def test_f12_inputs_with_and_without_raw_entries(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+    # T3: an entry belongs to the next input outside shared memory, not to the input with its index.
     call = add(2)
     memory.put(call.inputs[0].raw)
     registered(http, "r", memory)
@@ -296,8 +298,8 @@ def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: 
     a = {"name": "a", "datatype": "FP32", "shape": rows, "parameters": shared("r", 32)}
     b = {"name": "b", "datatype": "FP32", "shape": rows}
     for inputs in ([a, b], [b, a]):
-        answer = rpc.send(message("add", inputs, [], [call.inputs[1].raw]))
-        assert answer.outputs == (summed(2),), answer.message
+        response = rpc.send(message("add", inputs, [], [call.inputs[1].raw]))
+        assert response.outputs == (summed(2),), response.message
     for extra in ([], [call.inputs[1].raw] * 2):
         assert rpc.send(message("add", [a, b], [], extra)).status == 400
     typed = message("add", [a, b], [])
@@ -310,13 +312,13 @@ def test_f12_some_inputs_have_raw_entries_and_others_have_none(http: Rest, rpc: 
 
 
 @pytest.mark.trap("T2")
-def test_f12_outputs_in_memory_beside_others(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+def test_f12_outputs_with_and_without_shared_memory(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
-    given = tensor("x", "FP32", [1.0, 5.0])
+    plain = tensor("x", "FP32", [1.0, 5.0])
     outputs = [{"name": "o1", "parameters": shared("r", 8)}, {"name": "o2"}]
     inputs = [{"name": "x", "datatype": "FP32", "shape": [2]}]
-    answer = rpc.stub.ModelInfer(message("two_out", inputs, outputs, [given.raw]))
-    assert list(answer.raw_output_contents) == [b"", pack("INT64", [1, 5])]
+    response = rpc.stub.ModelInfer(message("two_out", inputs, outputs, [plain.raw]))
+    assert list(response.raw_output_contents) == [b"", pack("INT64", [1, 5])]
     assert memory.get(0, 8) == pack("FP32", [2.0, 10.0])
     reply = infer(
         http,
@@ -360,7 +362,7 @@ def test_f12_large_tensors(http: Rest, rpc: GrpcProtocol) -> None:
         os.unlink(memory.path)
 
 
-# F13: what cannot be
+# F13: invalid spans and sizes
 
 
 @pytest.mark.parametrize(
@@ -377,31 +379,31 @@ def test_f12_large_tensors(http: Rest, rpc: GrpcProtocol) -> None:
         ({**shared("r", 8), "shared_memory_region": 5}, 400, "parameter 'shared_memory_region' must be a string"),
     ],
 )
-def test_f13_spans_that_cannot_be(
+def test_f13_spans_outside_the_region(
     http: Rest, rpc: GrpcProtocol, memory: Object, parameters: dict[str, Any], status: int, part: str
 ) -> None:
     registered(http, "r", memory, byte_size=64)
     for text in refusal(http, rpc, "ident_FP32", [x(parameters)], [], status):
         assert part in text
         assert "'x'" in text
-    given = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}
+    input_json = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}
     outputs = [{"name": "y", "parameters": parameters}]
-    assert part in post(http, "ident_FP32", [given], outputs).refusal(status)
-    answer = rpc.send(message("ident_FP32", [given], outputs, [bytes(4)]))
-    assert (answer.status, part in answer.message) == (status, True)
+    assert part in post(http, "ident_FP32", [input_json], outputs).refusal(status)
+    response = rpc.send(message("ident_FP32", [input_json], outputs, [bytes(4)]))
+    assert (response.status, part in response.message) == (status, True)
 
 
 @pytest.mark.parametrize("offset", [2**63, 2**64 - 1])
-def test_f13_offsets_that_overflow(http: Rest, rpc: GrpcProtocol, memory: Object, offset: int) -> None:
+def test_f13_overflowing_offsets(http: Rest, rpc: GrpcProtocol, memory: Object, offset: int) -> None:
     registered(http, "r", memory, offset=8, byte_size=64)
     assert f"from byte {offset} on" in post(http, "ident_FP32", [x(shared("r", 8, offset))], []).refusal(400)
     request = message("ident_FP32", [x(shared("r", 8))], [])
     request.inputs[0].parameters["shared_memory_offset"].uint64_param = offset
-    answer = rpc.send(request)
-    assert (answer.status, f"from byte {offset} on" in answer.message) == (400, True)
+    response = rpc.send(request)
+    assert (response.status, f"from byte {offset} on" in response.message) == (400, True)
 
 
-def test_f13_a_size_that_is_not_the_shapes(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+def test_f13_size_that_differs_from_the_shape(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     for text in refusal(http, rpc, "ident_FP32", [x(shared("r", 12))], [], 400):
         assert text.endswith("has 'shared_memory_byte_size' 12, datatype FP32 and shape [2] take 8")
@@ -415,7 +417,7 @@ def test_f13_broken_bytes(http: Rest, rpc: GrpcProtocol, memory: Object) -> None
         assert text == "input 'x': BYTES element 0 runs past the end of the data"
 
 
-def test_f13_an_input_twice_or_missing(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+def test_f13_duplicate_or_missing_input(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     a = {"name": "a", "datatype": "FP32", "shape": [1, 4], "parameters": shared("r", 16)}
     for text in refusal(http, rpc, "add", [a, a], [], 400):
@@ -427,7 +429,7 @@ def test_f13_an_input_twice_or_missing(http: Rest, rpc: GrpcProtocol, memory: Ob
         assert text == "input 'b' has a batch of 2 rows, the inputs before it have 1"
 
 
-def test_f13_data_beside_shared_memory(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+def test_f13_data_in_addition_to_shared_memory(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     both = {**x(shared("r", 8)), "data": [1.0, 2.0]}
     expected = "input 'x' has 'data' or 'binary_data_size' together with 'shared_memory_region'"
@@ -436,33 +438,35 @@ def test_f13_data_beside_shared_memory(http: Rest, rpc: GrpcProtocol, memory: Ob
     assert infer(http, "ident_FP32", binary, bytes(8)).refusal(400) == expected
     request = message("ident_FP32", [x(shared("r", 8))], [])
     request.inputs[0].contents.fp32_contents.extend([1.0, 2.0])
-    answer = rpc.send(request)
-    assert (answer.status, answer.message) == (400, "input 'x' has contents together with 'shared_memory_region'")
+    response = rpc.send(request)
+    assert (response.status, response.message) == (400, "input 'x' has contents together with 'shared_memory_region'")
 
 
 @pytest.mark.parametrize(("model", "size"), [("ident_FP32", 7), ("rows", 7)])
-def test_f13_an_output_that_is_too_large(http: Rest, rpc: GrpcProtocol, memory: Object, model: str, size: int) -> None:
+def test_f13_output_larger_than_its_region(
+    http: Rest, rpc: GrpcProtocol, memory: Object, model: str, size: int
+) -> None:
     registered(http, "r", memory)
     shape = [2] if model == "ident_FP32" else [1, 2]
-    given = {"name": "x", "datatype": "FP32", "shape": shape, "data": [1.0, 2.0]}
+    input_json = {"name": "x", "datatype": "FP32", "shape": shape, "data": [1.0, 2.0]}
     outputs = [{"name": "y", "parameters": shared("r", size)}]
     expected = "output 'y' has 8 bytes, 'shared_memory_byte_size' leaves it 7 of region 'r'"
-    assert post(http, model, [given], outputs).refusal(400) == expected
-    answer = rpc.send(message(model, [given], outputs, [bytes(8)]))
-    assert (answer.status, answer.message) == (400, expected)
-    assert memory.get() == bytes(256), "nothing of it is written"
+    assert post(http, model, [input_json], outputs).refusal(400) == expected
+    response = rpc.send(message(model, [input_json], outputs, [bytes(8)]))
+    assert (response.status, response.message) == (400, expected)
+    assert memory.get() == bytes(256), "the region is not written"
 
 
-def test_f13_an_output_known_to_be_too_large_is_not_computed(http: Rest, memory: Object) -> None:
+def test_f13_output_known_to_be_too_large_is_not_computed(http: Rest, memory: Object) -> None:
     registered(http, "r", memory)
-    given = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}
-    # The handler of this model would fail.
+    input_json = {"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}
+    # The handler of this model would fail if it ran.
     outputs = [{"name": "y", "parameters": shared("r", 7)}]
     expected = "output 'y' has 8 bytes, 'shared_memory_byte_size' leaves it 7 of region 'r'"
-    assert post(http, "wrong_shape", [given], outputs).refusal(400) == expected
+    assert post(http, "wrong_shape", [input_json], outputs).refusal(400) == expected
 
 
-def test_f13_more_than_may_be_held() -> None:
+def test_f13_shared_memory_beyond_the_memory_limit() -> None:
     memory = Object(2048)
     config = ServerConfig(http="127.0.0.1:0", grpc=None, shared_memory="local", max_inflight_bytes=1024)
     with Server(*MODELS, config=config) as server:
@@ -471,27 +475,27 @@ def test_f13_more_than_may_be_held() -> None:
         os.unlink(memory.path)
         text = post(http, "ident_UINT8", [x(shared("r", 1025), "UINT8", (1025,))], []).refusal(413)
         assert text == "the request's shared memory has 1025 bytes, at most 1024 are accepted"
-        # Together with what its body holds, it is too much for now.
+        # Together with the body's bytes, it exceeds the limit.
         text = post(http, "ident_UINT8", [x(shared("r", 1024), "UINT8", (1024,))], []).refusal(429)
         assert text == "the server is at max_inflight_bytes, retry later"
         assert post(http, "ident_UINT8", [x(shared("r", 512), "UINT8", (512,))], []).status == 200
 
 
-def test_f13_an_object_that_shrinks_under_the_server(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+def test_f13_object_truncated_after_registration(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
     os.truncate(memory.path, 4)
     part = "the object of shared memory region 'r' is smaller than when it was registered"
     for text in refusal(http, rpc, "ident_FP32", [x(shared("r", 8))], [], 400):
         assert text == f"input 'x': {part}"
-    given = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1.0, 2.0]}
+    input_json = {"name": "x", "datatype": "FP32", "shape": [2], "data": [1.0, 2.0]}
     outputs = [{"name": "y", "parameters": shared("r", 8)}]
-    assert post(http, "ident_FP32", [given], outputs).refusal(400) == f"output 'y': {part}"
-    assert os.path.getsize(memory.path) == 4, "and the server does not make it larger"
-    assert http.request("GET", "/v2/health/ready").status == 200, "it lives"
+    assert post(http, "ident_FP32", [input_json], outputs).refusal(400) == f"output 'y': {part}"
+    assert os.path.getsize(memory.path) == 4, "and the server does not enlarge it"
+    assert http.request("GET", "/v2/health/ready").status == 200, "the server is alive"
 
 
-def test_f13_an_object_that_shrinks_while_it_is_read_and_written(http: Rest) -> None:
-    # A server that mapped it would be killed by SIGBUS.
+def test_f13_object_truncated_during_reads_and_writes(http: Rest) -> None:
+    # A server that mapped the object would be killed by SIGBUS.
     size = 1 << 20
     memory, done = Object(2 * size), threading.Event()
 
@@ -501,7 +505,7 @@ def test_f13_an_object_that_shrinks_while_it_is_read_and_written(http: Rest) -> 
             os.truncate(memory.path, 2 * size)
 
     registered(http, "r", memory, byte_size=2 * size)
-    shaker = threading.Thread(target=shake)
+    shaker = threading.Thread(input_json=shake)
     shaker.start()
     try:
         outputs = [{"name": "y", "parameters": shared("r", size, size)}]
@@ -514,22 +518,22 @@ def test_f13_an_object_that_shrinks_while_it_is_read_and_written(http: Rest) -> 
     assert http.request("GET", "/v2/health/live").status == 200
 
 
-# F14: what does not go together
+# F14: conflicting options
 
 
-def test_f14_beside_classification_or_binary(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
+def test_f14_with_classification_or_binary(http: Rest, rpc: GrpcProtocol, memory: Object) -> None:
     registered(http, "r", memory)
-    given = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}]
+    input_json = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1.0]}]
     expected = "output 'y' has 'classification' together with 'shared_memory_region'"
     outputs = [{"name": "y", "parameters": shared("r", 8, classification=1)}]
-    assert post(http, "ident_FP32", given, outputs).refusal(400) == expected
-    answer = rpc.send(message("ident_FP32", given, outputs, [bytes(4)]))
-    assert (answer.status, answer.message) == (400, expected)
+    assert post(http, "ident_FP32", input_json, outputs).refusal(400) == expected
+    response = rpc.send(message("ident_FP32", input_json, outputs, [bytes(4)]))
+    assert (response.status, response.message) == (400, expected)
     outputs = [{"name": "y", "parameters": shared("r", 8, binary_data=True)}]
     expected = "output 'y' has 'binary_data' as true together with 'shared_memory_region'"
-    assert post(http, "ident_FP32", given, outputs).refusal(400) == expected
+    assert post(http, "ident_FP32", input_json, outputs).refusal(400) == expected
     outputs = [{"name": "y", "parameters": shared("r", 8, binary_data=False)}]
-    assert post(http, "ident_FP32", given, outputs).status == 200
+    assert post(http, "ident_FP32", input_json, outputs).status == 200
 
 
 # F15: unregistered while in use
@@ -545,22 +549,22 @@ def test_f15_unregister_during_a_request(
     outputs = [{"name": "y", "parameters": shared("r", 4, 64)}]
     statuses: list[int] = []
 
-    def ask() -> None:
+    def infer_slow() -> None:
         if protocol == "rest":
             statuses.append(post(http, "slow", inputs, outputs).status)
         else:
             statuses.append(rpc.send(message("slow", inputs, outputs)).status)
 
-    asking = threading.Thread(target=ask)
-    asking.start()
+    request_thread = threading.Thread(target=infer_slow)
+    request_thread.start()
     gate.await_entered()
     assert http.request("POST", f"{SYSTEM}/region/r/unregister").status == 200
     assert names(http) == []
     assert "is not registered" in post(http, "ident_FP32", inputs, []).refusal(404)
     gate.opened.set()
-    asking.join()
+    request_thread.join()
     assert statuses == [200]
-    assert memory.get(64, 4) == pack("FP32", [7.0]), "the request completes with the region that it had"
+    assert memory.get(64, 4) == pack("FP32", [7.0]), "the request completes with its region"
     assert gate.seen == [7.0]
 
 
@@ -568,12 +572,12 @@ def test_f15_unregister_during_a_request(
 
 
 @pytest.mark.trap("T55")
-@pytest.mark.parametrize("which", ["server", "sharing"])
-def test_f16_cuda(which: str, request: pytest.FixtureRequest) -> None:
-    server: Server = request.getfixturevalue(which)
+@pytest.mark.parametrize("server_fixture", ["server", "sharing"])
+def test_f16_cuda(server_fixture: str, request: pytest.FixtureRequest) -> None:
+    server: Server = request.getfixturevalue(server_fixture)
     http, rpc = Rest(server.http_url), GrpcProtocol("grpc-raw", server.grpc_url, typed=False)
     assert http.request("GET", f"{CUDA}/status").json() == []
-    # T55: perf_analyzer unregisters whether there is a GPU or not.
+    # T55: perf_analyzer unregisters with or without a GPU.
     for path in (f"{CUDA}/unregister", f"{CUDA}/region/r/unregister"):
         assert http.request("POST", path).status == 200
     body = json.dumps({"raw_handle": {"b64": "AA=="}, "device_id": 0, "byte_size": 8}).encode()
@@ -585,18 +589,20 @@ def test_f16_cuda(which: str, request: pytest.FixtureRequest) -> None:
     for name in ("", "r"):
         rpc.stub.CudaSharedMemoryUnregister(pb.CudaSharedMemoryUnregisterRequest(name=name))
     register_request = pb.CudaSharedMemoryRegisterRequest(name="r", raw_handle=b"x", byte_size=8)
-    found = grpc_error(rpc.stub.CudaSharedMemoryRegister, register_request)
-    assert found == (grpc.StatusCode.INVALID_ARGUMENT, expected)
-    found = grpc_error(rpc.stub.CudaSharedMemoryStatus, pb.CudaSharedMemoryStatusRequest(name="r"))
-    assert found == (grpc.StatusCode.NOT_FOUND, unknown)
+    got = grpc_error(rpc.stub.CudaSharedMemoryRegister, register_request)
+    assert got == (grpc.StatusCode.INVALID_ARGUMENT, expected)
+    got = grpc_error(rpc.stub.CudaSharedMemoryStatus, pb.CudaSharedMemoryStatusRequest(name="r"))
+    assert got == (grpc.StatusCode.NOT_FOUND, unknown)
     rpc.channel.close()
 
 
-# T54: off by default, and for this machine only
+# T54: off by default, and only for this machine
 
 
 @pytest.mark.trap("T54")
-def test_off_by_default(rest: Rest, in_process: Transport, grpc_raw: GrpcProtocol, memory: Object) -> None:
+def test_shared_memory_is_off_by_default(
+    rest: Rest, in_process: Transport, grpc_raw: GrpcProtocol, memory: Object
+) -> None:
     expected = "system shared memory is off, as the server's setting 'shared_memory' has it"
     for http in (rest, in_process):
         assert register(http, "r", memory).refusal(501) == expected
@@ -604,8 +610,8 @@ def test_off_by_default(rest: Rest, in_process: Transport, grpc_raw: GrpcProtoco
         assert http.request("POST", f"{SYSTEM}/unregister").refusal(501) == expected
         assert post(http, "ident_FP32", [x(shared("r", 8))], []).refusal(501) == expected
         assert "system_shared_memory" not in http.request("GET", "/v2").json()["extensions"]
-    answer = grpc_raw.send(message("ident_FP32", [x(shared("r", 8))], []))
-    assert (answer.status, answer.message) == (501, expected)
+    response = grpc_raw.send(message("ident_FP32", [x(shared("r", 8))], []))
+    assert (response.status, response.message) == (501, expected)
     stub = grpc_raw.stub
     for call, request in (
         (stub.SystemSharedMemoryStatus, pb.SystemSharedMemoryStatusRequest()),
@@ -618,7 +624,7 @@ def test_off_by_default(rest: Rest, in_process: Transport, grpc_raw: GrpcProtoco
 
 @pytest.mark.trap("T54")
 @pytest.mark.parametrize(("setting", "status"), [("local", 501), ("on", 200)])
-def test_addresses_that_others_reach(setting: Any, status: int, memory: Object) -> None:
+def test_shared_memory_is_refused_on_nonlocal_addresses(setting: Any, status: int, memory: Object) -> None:
     config = ServerConfig(http="0.0.0.0:0", grpc=None, shared_memory=setting)
     with Server(*MODELS, config=config) as server:
         http = Rest(server.http_url.replace("0.0.0.0", "127.0.0.1"))
@@ -630,37 +636,37 @@ def test_addresses_that_others_reach(setting: Any, status: int, memory: Object) 
             assert "is for loopback addresses and Unix sockets only" in reply.refusal(501)
 
 
-def test_in_this_process(memory: Object) -> None:
+def test_shared_memory_with_the_testing_client(memory: Object) -> None:
     memory.put(pack("FP32", [1.0, 2.0]))
     with Client(*MODELS, config=ServerConfig(shared_memory="local")) as client:
         body = json.dumps({"key": memory.key, "byte_size": 256})
         assert client.post(f"{SYSTEM}/region/r/register", body).status == 200
         document = {"inputs": [x(shared("r", 8))]}
-        answer = client.post("/v2/models/ident_FP32/infer", json.dumps(document))
-    assert answer.json()["outputs"][0]["data"] == [1.0, 2.0]
+        response = client.post("/v2/models/ident_FP32/infer", json.dumps(document))
+    assert response.json()["outputs"][0]["data"] == [1.0, 2.0]
 
 
-def test_a_handler_cannot_see_the_client_write(http: Rest, memory: Object, gate: Gate) -> None:
-    # Inputs are the request's own: what the client writes later is no part of it.
+def test_handler_does_not_see_later_client_writes(http: Rest, memory: Object, gate: Gate) -> None:
+    # Inputs are copied: later writes of the client are not part of the request.
     memory.put(pack("FP32", [3.0]))
     registered(http, "r", memory)
-    found: list[Any] = []
-    asking = threading.Thread(
-        target=lambda: found.append(post(http, "slow", [x(shared("r", 4), shape=(1,))], []).json())
+    got: list[Any] = []
+    request_thread = threading.Thread(
+        target=lambda: got.append(post(http, "slow", [x(shared("r", 4), shape=(1,))], []).json())
     )
-    asking.start()
+    request_thread.start()
     gate.await_entered()
     memory.put(pack("FP32", [9.0]))
     gate.opened.set()
-    asking.join()
-    assert found[0]["outputs"][0]["data"] == [3.0]
+    request_thread.join()
+    assert got[0]["outputs"][0]["data"] == [3.0]
 
 
-def test_a_stream_is_refused_what_a_single_call_is(rpc: GrpcProtocol) -> None:
+def test_stream_requests_are_refused_like_unary_requests(rpc: GrpcProtocol) -> None:
     request = message("ident_FP32", [x(shared("nowhere", 8))], [])
-    (answer,) = rpc.stub.ModelStreamInfer(iter([request]), timeout=20)
-    assert answer.error_message == "input 'x': shared memory region 'nowhere' is not registered"
+    (response,) = rpc.stub.ModelStreamInfer(iter([request]), timeout=20)
+    assert response.error_message == "input 'x': shared memory region 'nowhere' is not registered"
 
 
-def test_plain_requests_go_on_as_before(rpc: GrpcProtocol) -> None:
+def test_requests_without_shared_memory_are_unaffected(rpc: GrpcProtocol) -> None:
     assert rpc.infer(one("ident_FP32")).outputs == (tensor("y", "FP32", [1.0]),)

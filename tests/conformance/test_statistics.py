@@ -1,4 +1,4 @@
-"""Statistics: what models have done, equal over REST and gRPC (cases F7 to F10, T36, T42)."""
+"""Model statistics, equal over REST and gRPC (cases F7 to F10, T36, T42)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MODELS = (add, boom, ver_1, ver_2)
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    """A server of its own: statistics count from its start."""
+    """A separate server, because statistics count from its start."""
     with Server(*MODELS, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         yield server
 
@@ -34,16 +34,16 @@ def rows(count: int) -> dict[str, Any]:
 
 
 def over_rest(server: Server, path: str = "/v2/models/stats") -> list[dict[str, Any]]:
-    answer = get(server.http_url, path)
-    assert answer.status == 200, answer.body
-    stats: list[dict[str, Any]] = answer.json()["model_stats"]
+    response = get(server.http_url, path)
+    assert response.status == 200, response.body
+    stats: list[dict[str, Any]] = response.json()["model_stats"]
     return stats
 
 
-def over_grpc(server: Server, **asked: str) -> pb.ModelStatisticsResponse:
+def over_grpc(server: Server, **query: str) -> pb.ModelStatisticsResponse:
     with grpc.insecure_channel(server.grpc_url) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        return stub.ModelStatistics(pb.ModelStatisticsRequest(**asked), timeout=20)
+        return stub.ModelStatistics(pb.ModelStatisticsRequest(**query), timeout=20)
 
 
 @pytest.mark.parametrize("batch", [1, 3, 8])
@@ -72,8 +72,8 @@ def test_f7_counts_after_some_requests(server: Server, batch: int) -> None:
 
 
 @pytest.mark.trap("T42")
-def test_f7_before_the_first_request_every_key_is_there(server: Server) -> None:
-    # T42: perf_analyzer reads each of the eight unseen, and aborts where one is missing.
+def test_f7_every_key_is_present_before_the_first_request(server: Server) -> None:
+    # T42: perf_analyzer reads all eight unconditionally, and aborts if one is missing.
     for stats in over_rest(server):
         assert stats["inference_stats"] == {key: {"count": 0, "ns": 0} for key in DURATIONS}
         assert (stats["last_inference"], stats["inference_count"], stats["execution_count"]) == (0, 0, 0)
@@ -83,20 +83,20 @@ def test_f7_before_the_first_request_every_key_is_there(server: Server) -> None:
 @pytest.mark.trap("T36")
 @pytest.mark.parametrize("path", ["none/stats", "ver/versions/9/stats", "ver/versions/abc/stats"])
 def test_f8_unknown_model_or_version(server: Server, path: str) -> None:
-    # T36: not 400, which it would be elsewhere.
-    answer = get(server.http_url, f"/v2/models/{path}")
-    assert answer.status == 404
-    assert f"'{path.partition('/')[0]}'" in answer.json()["error"]
+    # T36: not 400, as in other servers.
+    response = get(server.http_url, f"/v2/models/{path}")
+    assert response.status == 404
+    assert f"'{path.partition('/')[0]}'" in response.json()["error"]
 
 
-@pytest.mark.parametrize("asked", [{"name": "none"}, {"name": "ver", "version": "9"}])
-def test_f8_unknown_model_or_version_over_grpc(server: Server, asked: dict[str, str]) -> None:
+@pytest.mark.parametrize("query", [{"name": "none"}, {"name": "ver", "version": "9"}])
+def test_f8_unknown_model_or_version_over_grpc(server: Server, query: dict[str, str]) -> None:
     with pytest.raises(grpc.RpcError) as refusal:
-        over_grpc(server, **asked)
+        over_grpc(server, **query)
     assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
 
 
-def test_f8_a_version_needs_a_name(server: Server) -> None:
+def test_f8_version_requires_a_name(server: Server) -> None:
     with pytest.raises(grpc.RpcError) as refusal:
         over_grpc(server, version="1")
     assert refusal.value.code() == grpc.StatusCode.INVALID_ARGUMENT
@@ -104,7 +104,7 @@ def test_f8_a_version_needs_a_name(server: Server) -> None:
 
 
 def numbers(document: Any) -> Any:
-    """protobuf's own JSON writes 64-bit integers as text."""
+    """Converts texts to integers, because protobuf's JSON writes 64-bit integers as text."""
     if isinstance(document, dict):
         return {key: numbers(value) for key, value in document.items()}
     if isinstance(document, list):
@@ -113,7 +113,7 @@ def numbers(document: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("path", "asked"),
+    ("path", "query"),
     [
         ("/v2/models/stats", {}),
         ("/v2/models/add/stats", {"name": "add"}),
@@ -121,19 +121,19 @@ def numbers(document: Any) -> Any:
         ("/v2/models/ver/versions/1/stats", {"name": "ver", "version": "1"}),
     ],
 )
-def test_f9_all_of_them_equal_over_both_protocols(server: Server, path: str, asked: dict[str, str]) -> None:
+def test_f9_statistics_are_equal_over_both_protocols(server: Server, path: str, query: dict[str, str]) -> None:
     for count in (1, 4, 8, 4):
         infer(server.http_url, "add", rows(count))
     infer(server.http_url, "boom", {"x": np.ones(1, np.float32)})
     message = MessageToDict(
-        over_grpc(server, **asked), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        over_grpc(server, **query), preserving_proto_field_name=True, always_print_fields_with_no_presence=True
     )
     assert numbers(message["model_stats"]) == numbers(over_rest(server, path))
 
 
 def test_f9_names_versions_and_order(server: Server) -> None:
-    found = [(stats["name"], stats["version"]) for stats in over_rest(server)]
-    assert found == [("add", "1"), ("boom", "1"), ("ver", "1"), ("ver", "2")]
+    rows_found = [(stats["name"], stats["version"]) for stats in over_rest(server)]
+    assert rows_found == [("add", "1"), ("boom", "1"), ("ver", "1"), ("ver", "2")]
     assert [stats["version"] for stats in over_rest(server, "/v2/models/ver/stats")] == ["1", "2"]
 
 
@@ -145,13 +145,13 @@ def test_f10_failed_requests(server: Server) -> None:
     assert stats["inference_stats"]["fail"]["ns"] > 0
     assert (stats["inference_stats"]["success"]["count"], stats["inference_count"]) == (0, 0)
     assert stats["execution_count"] == 1
-    # Refused before the handler.
+    # Refused before the handler runs.
     assert infer(server.http_url, "boom", {"zzz": np.ones(1, np.float32)}).status == 400
     (stats,) = over_rest(server, "/v2/models/boom/stats")
     assert (stats["inference_stats"]["fail"]["count"], stats["execution_count"]) == (2, 1)
 
 
-def test_a_request_that_is_split_is_one_request() -> None:
+def test_split_request_counts_as_one_request() -> None:
     from penstock import Batching, Tensor, model
 
     split = model(

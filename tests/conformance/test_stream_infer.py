@@ -1,4 +1,4 @@
-"""Cases E1 to E10: ModelStreamInfer. Traps T24, T31 and T32."""
+"""ModelStreamInfer (cases E1 to E10, traps T24, T31 and T32)."""
 
 from __future__ import annotations
 
@@ -42,128 +42,128 @@ def scale(values: list[float], name: str) -> Any:
     return message
 
 
-def told(messages: Iterable[Any]) -> list[tuple[str, list[int] | str, bool]]:
-    """Of each answer: the request's id, its values or its error, and whether it is final."""
-    found = []
+def summaries(messages: Iterable[Any]) -> list[tuple[str, list[int] | str, bool]]:
+    """Request id, values or error, and final flag of each response."""
+    got = []
     for message in messages:
-        answer = message.infer_response
-        final = answer.parameters["triton_final_response"]
+        response = message.infer_response
+        final = response.parameters["triton_final_response"]
         assert final.WhichOneof("parameter_choice") == "bool_param"
-        assert len(answer.raw_output_contents) == len(answer.outputs)
-        values = [int.from_bytes(raw[:4], "little", signed=True) for raw in answer.raw_output_contents]
-        found.append((answer.id, message.error_message or values, final.bool_param))
-    return found
+        assert len(response.raw_output_contents) == len(response.outputs)
+        values = [int.from_bytes(raw[:4], "little", signed=True) for raw in response.raw_output_contents]
+        got.append((response.id, message.error_message or values, final.bool_param))
+    return got
 
 
 @pytest.mark.trap("T31")
-def test_e1_answers_come_in_order_and_are_final_t31(stub: Any) -> None:
-    answers = list(stub.ModelStreamInfer(iter(scale([float(i)], str(i)) for i in range(50)), timeout=20))
-    assert [(a.infer_response.id, a.error_message) for a in answers] == [(str(i), "") for i in range(50)]
-    assert all(a.infer_response.parameters["triton_final_response"].bool_param for a in answers)
-    assert all((a.infer_response.model_name, a.infer_response.model_version) == ("scale", "1") for a in answers)
+def test_e1_responses_are_ordered_and_final_t31(stub: Any) -> None:
+    responses = list(stub.ModelStreamInfer(iter(scale([float(i)], str(i)) for i in range(50)), timeout=20))
+    assert [(a.infer_response.id, a.error_message) for a in responses] == [(str(i), "") for i in range(50)]
+    assert all(a.infer_response.parameters["triton_final_response"].bool_param for a in responses)
+    assert all((a.infer_response.model_name, a.infer_response.model_version) == ("scale", "1") for a in responses)
 
 
-def test_e2_a_stream_of_three(stub: Any) -> None:
-    plain = told(stub.ModelStreamInfer(iter([request("stream3", 5, "a")]), timeout=20))
+def test_e2_stream_of_three(stub: Any) -> None:
+    plain = summaries(stub.ModelStreamInfer(iter([request("stream3", 5, "a")]), timeout=20))
     assert plain == [("a", [5], False), ("a", [6], False), ("a", [7], False)]
-    with_end = told(stub.ModelStreamInfer(iter([request("stream3", 5, "a", empty_final=True)]), timeout=20))
+    with_end = summaries(stub.ModelStreamInfer(iter([request("stream3", 5, "a", empty_final=True)]), timeout=20))
     assert with_end == [*plain, ("a", [], True)]
-    marked = told(stub.ModelStreamInfer(iter([request("stream1", 5, "a", empty_final=True)]), timeout=20))
+    marked = summaries(stub.ModelStreamInfer(iter([request("stream1", 5, "a", empty_final=True)]), timeout=20))
     assert marked == [("a", [5], True)]
 
 
-def test_e3_a_stream_of_none(stub: Any) -> None:
+def test_e3_stream_of_none(stub: Any) -> None:
     assert list(stub.ModelStreamInfer(iter([request("stream0", 1, "a", empty_final=False)]), timeout=20)) == []
     (end,) = stub.ModelStreamInfer(iter([request("stream0", 1, "a", empty_final=True)]), timeout=20)
-    answer = end.infer_response
-    assert (end.error_message, answer.id, answer.model_name, answer.model_version) == ("", "a", "stream0", "1")
-    assert not answer.outputs
-    assert answer.parameters["triton_final_response"].bool_param
+    response = end.infer_response
+    assert (end.error_message, response.id, response.model_name, response.model_version) == ("", "a", "stream0", "1")
+    assert not response.outputs
+    assert response.parameters["triton_final_response"].bool_param
 
 
 @pytest.mark.trap("T32")
-def test_e4_an_error_is_in_the_stream_which_goes_on_t32(stub: Any) -> None:
+def test_e4_error_does_not_end_the_stream_t32(stub: Any) -> None:
     sent: queue.Queue[Any] = queue.Queue()
-    answers = stub.ModelStreamInfer(iter(sent.get, None), timeout=20)
+    responses = stub.ModelStreamInfer(iter(sent.get, None), timeout=20)
     sent.put(request("stream_err", 1, "a"))
-    first = told([next(answers) for _ in range(3)])
+    first = summaries([next(responses) for _ in range(3)])
     assert first == [("a", [1], False), ("a", [2], False), ("a", "the third piece is nowhere", True)]
     sent.put(request("stream1", 9, "b"))
-    assert told([next(answers)]) == [("b", [9], True)]
+    assert summaries([next(responses)]) == [("b", [9], True)]
     sent.put(None)
-    assert list(answers) == []
-    assert answers.code() == grpc.StatusCode.OK
+    assert list(responses) == []
+    assert responses.code() == grpc.StatusCode.OK
 
 
-def test_e5_a_bad_request_is_answered_in_the_stream(stub: Any) -> None:
+def test_e5_invalid_request_is_answered_in_the_stream(stub: Any) -> None:
     bad = request("stream3", 1, "a")
     bad.inputs[0].datatype = "FP32"
     unknown = request("nobody", 1, "b")
-    answers = stub.ModelStreamInfer(iter([bad, unknown, request("stream1", 1, "c")]), timeout=20)
-    found = {answer[0]: answer[1:] for answer in told(answers)}
-    assert found["a"] == ("input 'n' has datatype FP32, model 'stream3' expects INT32", True)
-    assert found["b"] == ("unknown model 'nobody'", True)
-    assert found["c"] == ([1], True)
-    assert answers.code() == grpc.StatusCode.OK
+    responses = stub.ModelStreamInfer(iter([bad, unknown, request("stream1", 1, "c")]), timeout=20)
+    got = {response[0]: response[1:] for response in summaries(responses)}
+    assert got["a"] == ("input 'n' has datatype FP32, model 'stream3' expects INT32", True)
+    assert got["b"] == ("unknown model 'nobody'", True)
+    assert got["c"] == ([1], True)
+    assert responses.code() == grpc.StatusCode.OK
 
 
 @pytest.mark.trap("T32")
-def test_e6_a_strict_stream_ends_with_the_status(stub: Any) -> None:
+def test_e6_strict_stream_ends_with_the_status(stub: Any) -> None:
     bad = request("stream3", 1, "a")
     bad.inputs[0].datatype = "FP32"
     metadata = [("triton_grpc_error", "true")]
-    answers = stub.ModelStreamInfer(iter([bad]), timeout=20, metadata=metadata)
+    responses = stub.ModelStreamInfer(iter([bad]), timeout=20, metadata=metadata)
     with pytest.raises(grpc.RpcError) as raised:
-        list(answers)
+        list(responses)
     assert raised.value.code() == grpc.StatusCode.INVALID_ARGUMENT
     assert raised.value.details() == "input 'n' has datatype FP32, model 'stream3' expects INT32"
     TAP.reset()
     sent: queue.Queue[Any] = queue.Queue()
-    answers = stub.ModelStreamInfer(iter(sent.get, None), timeout=20, metadata=metadata)
+    responses = stub.ModelStreamInfer(iter(sent.get, None), timeout=20, metadata=metadata)
     sent.put(request("endless", 1, "x"))
-    next(answers)
+    next(responses)
     sent.put(request("nobody", 1, "y"))
     with pytest.raises(grpc.RpcError) as raised:
-        list(answers)
+        list(responses)
     sent.put(None)
     assert raised.value.code() == grpc.StatusCode.NOT_FOUND
-    assert TAP.closed.wait(20), "what was under way goes on"
+    assert TAP.closed.wait(20), "requests in flight continue"
 
 
-def test_e7_a_half_closed_stream_gets_all_its_answers(stub: Any) -> None:
+def test_e7_half_closed_stream_gets_all_responses(stub: Any) -> None:
     TAP.reset()
-    answers = stub.ModelStreamInfer(iter([request("stepped", 3, "a", empty_final=True)]), timeout=20)
-    found = []
+    responses = stub.ModelStreamInfer(iter([request("stepped", 3, "a", empty_final=True)]), timeout=20)
+    got = []
     for _ in range(3):
         TAP.go_on.release()
-        found.append(next(answers))
-    found.extend(answers)
-    assert told(found) == [("a", [0], False), ("a", [1], False), ("a", [2], False), ("a", [], True)]
-    assert answers.code() == grpc.StatusCode.OK
+        got.append(next(responses))
+    got.extend(responses)
+    assert summaries(got) == [("a", [0], False), ("a", [1], False), ("a", [2], False), ("a", [], True)]
+    assert responses.code() == grpc.StatusCode.OK
 
 
-def test_e8_a_cancelled_call_cancels_its_handlers(stub: Any) -> None:
+def test_e8_cancelled_call_cancels_its_handlers(stub: Any) -> None:
     TAP.reset()
-    answers = stub.ModelStreamInfer(iter([request("endless", 1, "a")]), timeout=20)
-    next(answers)
-    answers.cancel()
+    responses = stub.ModelStreamInfer(iter([request("endless", 1, "a")]), timeout=20)
+    next(responses)
+    responses.cancel()
     assert TAP.closed.wait(20)
     assert TAP.cancelled.is_set()
 
 
-def test_e9_models_share_a_stream_and_are_told_apart_by_id(stub: Any) -> None:
+def test_e9_models_share_a_stream_with_distinct_request_ids(stub: Any) -> None:
     messages = [request("stream3", 1, "s"), scale([2.0], "f"), request("stream3", 10, "t"), scale([3.0], "g")]
-    answers = list(stub.ModelStreamInfer(iter(messages), timeout=20))
+    responses = list(stub.ModelStreamInfer(iter(messages), timeout=20))
     by_id: dict[str, list[Any]] = {}
-    for answer in answers:
-        by_id.setdefault(answer.infer_response.id, []).append(answer)
-    assert [values for _, values, _ in told(by_id["s"])] == [[1], [2], [3]]
-    assert [values for _, values, _ in told(by_id["t"])] == [[10], [11], [12]]
-    once = [answer.infer_response.id for answer in answers if answer.infer_response.model_name == "scale"]
+    for response in responses:
+        by_id.setdefault(response.infer_response.id, []).append(response)
+    assert [values for _, values, _ in summaries(by_id["s"])] == [[1], [2], [3]]
+    assert [values for _, values, _ in summaries(by_id["t"])] == [[10], [11], [12]]
+    once = [response.infer_response.id for response in responses if response.infer_response.model_name == "scale"]
     assert once == ["f", "g"]
 
 
-def test_e10_a_streaming_model_has_no_single_answer(stub: Any) -> None:
+def test_e10_streaming_model_refuses_unary_infer(stub: Any) -> None:
     with pytest.raises(grpc.RpcError) as raised:
         stub.ModelInfer(request("stream3", 1), timeout=20)
     assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
@@ -173,26 +173,26 @@ def test_e10_a_streaming_model_has_no_single_answer(stub: Any) -> None:
 
 
 @pytest.mark.trap("T24")
-def test_answers_are_triton_messages_t24(stub: Any) -> None:
-    # Field 1 of the message is an error's text, and not a model's name.
-    (answer,) = stub.ModelStreamInfer(iter([request("stream1", 1, "a")]), timeout=20)
-    assert answer.error_message == ""
-    assert answer.infer_response.model_name == "stream1"
+def test_stream_responses_are_triton_messages_t24(stub: Any) -> None:
+    # Field 1 of the message is the error text, not the model's name.
+    (response,) = stub.ModelStreamInfer(iter([request("stream1", 1, "a")]), timeout=20)
+    assert response.error_message == ""
+    assert response.infer_response.model_name == "stream1"
 
 
-def test_a_call_has_a_deadline(stub: Any) -> None:
+def test_stream_call_has_a_deadline(stub: Any) -> None:
     TAP.reset()
-    answers = stub.ModelStreamInfer(iter([request("endless", 1, "a")]), timeout=0.3)
+    responses = stub.ModelStreamInfer(iter([request("endless", 1, "a")]), timeout=0.3)
     with pytest.raises(grpc.RpcError) as raised:
-        list(answers)
+        list(responses)
     assert raised.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
     assert TAP.closed.wait(20)
 
 
-def test_a_client_that_does_not_read_pauses_the_generator(stub: Any) -> None:
+def test_unread_grpc_stream_pauses_the_generator(stub: Any) -> None:
     TAP.reset()
-    answers = stub.ModelStreamInfer(iter([request("endless", 0, "a")]), timeout=60)
-    next(answers)
+    responses = stub.ModelStreamInfer(iter([request("endless", 0, "a")]), timeout=60)
+    next(responses)
     before = -1
     for _ in range(400):
         if TAP.yielded == before:
@@ -203,7 +203,7 @@ def test_a_client_that_does_not_read_pauses_the_generator(stub: Any) -> None:
     threading.Event().wait(0.2)
     assert TAP.yielded == paused_at < 5_000_000
     for _ in range(paused_at + 1):
-        next(answers)
+        next(responses)
     assert TAP.yielded > paused_at
-    answers.cancel()
+    responses.cancel()
     assert TAP.closed.wait(20)

@@ -1,4 +1,4 @@
-"""Every public method of tritonclient's four clients, found by looking at the clients (cases G1, G2 and G3)."""
+"""Every public method of tritonclient's four clients, found by introspection (cases G1, G2 and G3)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from repositories import Repository
 from .test_tritonclient import MODULES
 
 X = np.arange(2000, dtype=np.float32)
-"""Large enough for its answer to be compressed, for clients that take it."""
+"""Large enough for a compressed response, if the client accepts one."""
 BOTH = 2 * X.nbytes
 KINDS = list(MODULES)
 
@@ -36,18 +36,18 @@ class Clients:
         self.address = server.http_url.removeprefix("http://") if self.is_http else server.grpc_url
 
     def run(self, use: Callable[[Any], Any]) -> Any:
-        """What `use` makes of a fresh client; coroutines in a list are awaited in turn."""
+        """Result of `use` with a new client; coroutines in a list are awaited in order."""
 
-        async def awaited(found: Any) -> Any:
-            return await found if inspect.isawaitable(found) else found
+        async def awaited(got: Any) -> Any:
+            return await got if inspect.isawaitable(got) else got
 
-        async def asked() -> Any:
+        async def run_coroutine() -> Any:
             async with self.module.InferenceServerClient(self.address) as client:
-                found = use(client)
-                return [await awaited(one) for one in found] if isinstance(found, list) else await awaited(found)
+                got = use(client)
+                return [await awaited(one) for one in got] if isinstance(got, list) else await awaited(got)
 
         if self.is_aio:
-            return asyncio.run(asked())
+            return asyncio.run(run_coroutine())
         with self.module.InferenceServerClient(self.address) as client:
             return use(client)
 
@@ -85,9 +85,9 @@ def health(clients: Clients) -> None:
 def metadata(clients: Clients) -> None:
     for method in ("get_server_metadata", "get_model_metadata", "get_model_config"):
         name = () if "server" in method else ("add",)
-        found = clients.call(method, *name)
-        found = getattr(found, "config", found)
-        assert (found["name"] if clients.is_http else found.name) == (*name, "penstock")[0]
+        got = clients.call(method, *name)
+        got = getattr(got, "config", got)
+        assert (got["name"] if clients.is_http else got.name) == (*name, "penstock")[0]
 
 
 def infer(clients: Clients) -> None:
@@ -99,45 +99,45 @@ def infer(clients: Clients) -> None:
 
 def async_infer(clients: Clients) -> None:
     if clients.is_http:
-        found = clients.call("async_infer", "ident_FP32", clients.inputs()).get_result()
-        assert found.as_numpy("y").tolist() == X.tolist()
+        got = clients.call("async_infer", "ident_FP32", clients.inputs()).get_result()
+        assert got.as_numpy("y").tolist() == X.tolist()
         return
-    told: queue.Queue[Any] = queue.Queue()
+    results: queue.Queue[Any] = queue.Queue()
 
-    def ask(client: Any) -> Any:
-        client.async_infer("ident_FP32", clients.inputs(), lambda result, error: told.put((result, error)))
-        return told.get(timeout=20)
+    def send_requests(client: Any) -> Any:
+        client.async_infer("ident_FP32", clients.inputs(), lambda result, error: results.put((result, error)))
+        return results.get(timeout=20)
 
-    result, error = clients.run(ask)
+    result, error = clients.run(send_requests)
     assert error is None
     assert result.as_numpy("y").tolist() == X.tolist()
 
 
 def streams(clients: Clients) -> None:
-    told: queue.Queue[Any] = queue.Queue()
+    results: queue.Queue[Any] = queue.Queue()
 
-    def ask(client: Any) -> list[int]:
-        client.start_stream(callback=lambda result, error: told.put((result, error)))
+    def send_requests(client: Any) -> list[int]:
+        client.start_stream(callback=lambda result, error: results.put((result, error)))
         client.async_stream_infer("stream3", clients.number(5))
-        found = [told.get(timeout=20)[0].as_numpy("i")[0] for _ in range(3)]
+        got = [results.get(timeout=20)[0].as_numpy("i")[0] for _ in range(3)]
         client.stop_stream()
-        return found
+        return got
 
-    assert clients.run(ask) == [5, 6, 7]
+    assert clients.run(send_requests) == [5, 6, 7]
 
 
 def stream_infer(clients: Clients) -> None:
     async def requests() -> Any:
         yield {"model_name": "stream3", "inputs": clients.number(5)}
 
-    async def ask(client: Any) -> list[int]:
+    async def send_requests(client: Any) -> list[int]:
         return [result.as_numpy("i")[0] async for result, _ in client.stream_infer(requests())]
 
-    assert clients.run(ask) == [5, 6, 7]
+    assert clients.run(send_requests) == [5, 6, 7]
 
 
 def bodies(clients: Clients) -> None:
-    """Made and read by the client, sent by something else."""
+    """Bodies built and parsed by the client, but sent by another library."""
     kind = clients.module.InferenceServerClient
     body, length = kind.generate_request_body(clients.inputs())
     request = urllib.request.Request(f"{clients.url}/v2/models/ident_FP32/infer", body)
@@ -176,14 +176,16 @@ def system_memory(clients: Clients) -> None:
         memory.set_shared_memory_region(handle, [X])
         clients.call("register_system_shared_memory", name, f"/penstock-{name}", BOTH)
         assert clients.call("get_system_shared_memory_status", name)
-        given = clients.module.InferInput("x", [X.size], "FP32")
-        given.set_shared_memory(name, X.nbytes)
-        wanted = clients.module.InferRequestedOutput("y")
-        wanted.set_shared_memory(name, X.nbytes, offset=X.nbytes)
-        clients.call("infer", "ident_FP32", [given], outputs=[wanted])
+        tensor_in = clients.module.InferInput("x", [X.size], "FP32")
+        tensor_in.set_shared_memory(name, X.nbytes)
+        requested = clients.module.InferRequestedOutput("y")
+        requested.set_shared_memory(name, X.nbytes, offset=X.nbytes)
+        clients.call("infer", "ident_FP32", [tensor_in], outputs=[requested])
         assert memory.get_contents_as_numpy(handle, np.float32, [X.size], offset=X.nbytes).tolist() == X.tolist()
-        wanted.unset_shared_memory()
-        assert clients.call("infer", "ident_FP32", [given], outputs=[wanted]).as_numpy("y").tolist() == X.tolist()
+        requested.unset_shared_memory()
+        assert (
+            clients.call("infer", "ident_FP32", [tensor_in], outputs=[requested]).as_numpy("y").tolist() == X.tolist()
+        )
         clients.call("unregister_system_shared_memory", name)
     finally:
         memory.destroy_shared_memory_region(handle)
@@ -207,8 +209,8 @@ def plugins(clients: Clients) -> None:
     def use(client: Any) -> Any:
         client.register_plugin(plugin)
         assert client.plugin() is plugin
-        found = client.is_server_live()
-        return [found] if clients.is_aio else found
+        got = client.is_server_live()
+        return [got] if clients.is_aio else got
 
     plugin = Named()
     assert clients.run(use) in (True, [True])
@@ -222,7 +224,7 @@ def plugins(clients: Clients) -> None:
 
 
 def close(clients: Clients) -> None:
-    """What leaving the client does, and again: nothing is open that could fail."""
+    """Closes the client twice: no connection is open that could fail."""
     clients.call("close")
 
 
@@ -249,7 +251,7 @@ METHODS: dict[Callable[[Clients], None], tuple[str, ...]] = {
     plugins: ("plugin", "register_plugin", "unregister_plugin"),
     close: ("close",),
 }
-"""What uses each method."""
+"""The function that uses each method."""
 
 
 def methods(kind: str) -> set[str]:
@@ -272,7 +274,7 @@ def test_every_method_is_used(kind: str) -> None:
     ],
 )
 def test_methods(everything: Server, kind: str, use: Callable[[Clients], None]) -> None:
-    assert set(METHODS[use]) <= methods(kind), "it uses what this client does not have"
+    assert set(METHODS[use]) <= methods(kind), "the test uses a method that this client lacks"
     if use is system_memory and sys.platform != "linux":
         pytest.skip("shared memory objects are files on Linux only")
     use(Clients(kind, everything))

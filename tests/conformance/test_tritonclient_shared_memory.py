@@ -1,4 +1,4 @@
-"""tritonclient with its own shared memory: both protocols, every datatype (cases F12 and G5 in part)."""
+"""tritonclient with its shared memory: both protocols, every datatype (case F12 and part of G5)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SIZE = 1024
 
 @model(inputs=[Tensor("count", np.int32, [1])], outputs=[Tensor("left", np.int32, [1])])
 def countdown(count: Any) -> Iterator[Any]:
-    for left in range(int(count[0]), 0, -1):
-        yield np.array([left], np.int32)
+    for remaining in range(int(count[0]), 0, -1):
+        yield np.array([remaining], np.int32)
 
 
 @pytest.fixture(scope="module", params=[thttp, tgrpc], ids=["http", "grpc"])
@@ -49,19 +49,19 @@ def client(module: Any) -> Iterator[Any]:
 
 @pytest.fixture
 def region(client: Any) -> Iterator[Callable[[str], Any]]:
-    """Makes and registers regions; all are gone at the end."""
-    made = []
+    """Creates and registers regions, and removes all at the end."""
+    handles = []
 
     def make(name: str) -> Any:
         key = f"/penstock-client-{os.getpid()}-{name}"
         handle = shm.create_shared_memory_region(name, key, SIZE)
-        made.append(handle)
+        handles.append(handle)
         client.register_system_shared_memory(name, key, SIZE)
         return handle
 
     yield make
     client.unregister_system_shared_memory()
-    for handle in made:
+    for handle in handles:
         shm.destroy_shared_memory_region(handle)
 
 
@@ -86,7 +86,7 @@ def test_status_and_duplicates(client: Any, module: Any, region: Callable[[str],
         client.get_system_shared_memory_status("a")
 
 
-def test_cuda_calls_of_a_client_that_cleans_up(client: Any, module: Any) -> None:
+def test_cuda_status_and_unregister_calls(client: Any, module: Any) -> None:
     client.unregister_cuda_shared_memory()
     status = client.get_cuda_shared_memory_status()
     assert (status if module is thttp else list(status.regions)) == []
@@ -99,16 +99,16 @@ def test_every_datatype_in_and_out(client: Any, module: Any, region: Callable[[s
     handle, sent = region("r"), array_of(datatype)
     stored = serialize_byte_tensor(sent).item() if datatype == "BYTES" else sent.tobytes()
     size = len(stored)
-    # At an odd offset, for elements in shared memory need not be aligned.
+    # At an odd offset, because elements in shared memory may be unaligned.
     written = np.frombuffer(b"\0" * 3 + stored, np.uint8)
     shm.set_shared_memory_region(handle, [written])
-    given = module.InferInput("x", list(sent.shape), datatype)
-    given.set_shared_memory("r", size, offset=3)
-    wanted = module.InferRequestedOutput("y")
-    wanted.set_shared_memory("r", 2 * size, offset=512)
-    result = client.infer(f"ident_{datatype}", [given], outputs=[wanted])
-    found = shm.get_contents_as_numpy(handle, np.uint8, [size], offset=512)
-    assert found.tobytes() == stored
+    tensor_in = module.InferInput("x", list(sent.shape), datatype)
+    tensor_in.set_shared_memory("r", size, offset=3)
+    requested = module.InferRequestedOutput("y")
+    requested.set_shared_memory("r", 2 * size, offset=512)
+    result = client.infer(f"ident_{datatype}", [tensor_in], outputs=[requested])
+    got = shm.get_contents_as_numpy(handle, np.uint8, [size], offset=512)
+    assert got.tobytes() == stored
     output = result.get_output("y")
     shape = output["shape"] if module is thttp else list(output.shape)
     assert shape == list(sent.shape)
@@ -120,27 +120,27 @@ def test_bytes_as_numpy(client: Any, module: Any, region: Callable[[str], Any]) 
     stored = serialize_byte_tensor(sent)
     size = len(stored.item())
     shm.set_shared_memory_region(handle, [stored])
-    given, wanted = module.InferInput("x", [len(sent)], "BYTES"), module.InferRequestedOutput("y")
-    given.set_shared_memory("r", size)
-    wanted.set_shared_memory("r", 256, offset=512)
-    client.infer("echo_s", [given], outputs=[wanted])
+    tensor_in, requested = module.InferInput("x", [len(sent)], "BYTES"), module.InferRequestedOutput("y")
+    tensor_in.set_shared_memory("r", size)
+    requested.set_shared_memory("r", 256, offset=512)
+    client.infer("echo_s", [tensor_in], outputs=[requested])
     assert shm.get_contents_as_numpy(handle, np.object_, [len(sent)], offset=512).tolist() == sent.tolist()
 
 
-def test_outputs_in_two_regions_and_in_the_answer(client: Any, module: Any, region: Callable[[str], Any]) -> None:
+def test_outputs_in_two_regions_and_in_the_response(client: Any, module: Any, region: Callable[[str], Any]) -> None:
     first, second = region("first"), region("second")
     shm.set_shared_memory_region(first, [np.array([1.5, 2.0], np.float32)])
-    given = module.InferInput("x", [2], "FP32")
-    given.set_shared_memory("first", 8)
+    tensor_in = module.InferInput("x", [2], "FP32")
+    tensor_in.set_shared_memory("first", 8)
     o1, o2 = module.InferRequestedOutput("o1"), module.InferRequestedOutput("o2")
     o1.set_shared_memory("second", 8)
-    result = client.infer("two_out", [given], outputs=[o1, o2])
+    result = client.infer("two_out", [tensor_in], outputs=[o1, o2])
     assert shm.get_contents_as_numpy(second, np.float32, [2]).tolist() == [3.0, 4.0]
     assert result.as_numpy("o2").tolist() == [1, 2]
 
 
 class Stream:
-    """Requests and answers on one `ModelStreamInfer` call."""
+    """Requests and responses on one `ModelStreamInfer` call."""
 
     def __init__(self, client: Any) -> None:
         self.client, self.answers = client, queue.Queue[tuple[Any, Any]]()
@@ -152,10 +152,10 @@ class Stream:
     def __exit__(self, *_: object) -> None:
         self.client.stop_stream()
 
-    def ask(self, *arguments: Any, **named: Any) -> None:
+    def send_request(self, *arguments: Any, **named: Any) -> None:
         self.client.async_stream_infer(*arguments, **named)
 
-    def answer(self) -> tuple[Any, str]:
+    def next_response(self) -> tuple[Any, str]:
         result, error = self.answers.get(timeout=20)
         return result, "" if error is None else error.message()
 
@@ -169,20 +169,20 @@ def stream(module: Any, client: Any) -> Iterator[Stream]:
 
 
 def shared_call(size: int) -> tuple[Any, Any]:
-    given, wanted = tgrpc.InferInput("x", [4], "FP32"), tgrpc.InferRequestedOutput("y")
-    given.set_shared_memory("r", 16)
-    wanted.set_shared_memory("r", size, offset=512)
-    return given, wanted
+    tensor_in, requested = tgrpc.InferInput("x", [4], "FP32"), tgrpc.InferRequestedOutput("y")
+    tensor_in.set_shared_memory("r", 16)
+    requested.set_shared_memory("r", size, offset=512)
+    return tensor_in, requested
 
 
-def test_a_stream_of_requests(stream: Stream, region: Callable[[str], Any]) -> None:
+def test_stream_of_requests(stream: Stream, region: Callable[[str], Any]) -> None:
     handle = region("r")
     for factor in (1, 2, 3):
         sent = np.arange(4, dtype=np.float32) * factor
         shm.set_shared_memory_region(handle, [sent])
-        given, wanted = shared_call(16)
-        stream.ask("ident_FP32", [given], outputs=[wanted], request_id=str(factor))
-        result, error = stream.answer()
+        tensor_in, requested = shared_call(16)
+        stream.send_request("ident_FP32", [tensor_in], outputs=[requested], request_id=str(factor))
+        result, error = stream.next_response()
         assert error == ""
         assert result.get_response().id == str(factor)
         assert list(result.get_output("y").shape) == [4]
@@ -190,38 +190,38 @@ def test_a_stream_of_requests(stream: Stream, region: Callable[[str], Any]) -> N
         assert shm.get_contents_as_numpy(handle, np.float32, [4], offset=512).tolist() == sent.tolist()
 
 
-def test_a_stream_goes_on_after_what_is_refused(stream: Stream, region: Callable[[str], Any]) -> None:
+def test_stream_continues_after_a_refusal(stream: Stream, region: Callable[[str], Any]) -> None:
     handle, sent = region("r"), np.ones(4, np.float32)
     shm.set_shared_memory_region(handle, [sent])
-    given, wanted = shared_call(15)
-    stream.ask("ident_FP32", [given], outputs=[wanted])
-    assert "output 'y' has 16 bytes, 'shared_memory_byte_size' leaves it 15 of region 'r'" in stream.answer()[1]
-    given.set_shared_memory("nowhere", 16)
-    stream.ask("ident_FP32", [given])
-    assert "input 'x': " in stream.answer()[1]
-    given.set_shared_memory("r", 16)
-    stream.ask("ident_FP32", [given])
-    assert stream.answer()[0].as_numpy("y").tolist() == [1] * 4
+    tensor_in, requested = shared_call(15)
+    stream.send_request("ident_FP32", [tensor_in], outputs=[requested])
+    assert "output 'y' has 16 bytes, 'shared_memory_byte_size' leaves it 15 of region 'r'" in stream.next_response()[1]
+    tensor_in.set_shared_memory("nowhere", 16)
+    stream.send_request("ident_FP32", [tensor_in])
+    assert "input 'x': " in stream.next_response()[1]
+    tensor_in.set_shared_memory("r", 16)
+    stream.send_request("ident_FP32", [tensor_in])
+    assert stream.next_response()[0].as_numpy("y").tolist() == [1] * 4
 
 
-def test_a_model_that_streams(stream: Stream, region: Callable[[str], Any]) -> None:
+def test_streaming_model(stream: Stream, region: Callable[[str], Any]) -> None:
     handle = region("r")
     shm.set_shared_memory_region(handle, [np.array([3], np.int32)])
-    given = tgrpc.InferInput("count", [1], "INT32")
-    given.set_shared_memory("r", 4)
-    stream.ask("countdown", [given], enable_empty_final_response=True)
-    found = []
+    tensor_in = tgrpc.InferInput("count", [1], "INT32")
+    tensor_in.set_shared_memory("r", 4)
+    stream.send_request("countdown", [tensor_in], enable_empty_final_response=True)
+    got = []
     while True:
-        result, error = stream.answer()
+        result, error = stream.next_response()
         assert error == ""
         if result.get_response().parameters["triton_final_response"].bool_param and not result.get_response().outputs:
             break
-        found.append(int(result.as_numpy("left")[0]))
-    assert found == [3, 2, 1]
-    wanted = tgrpc.InferRequestedOutput("left")
-    wanted.set_shared_memory("r", 4, offset=512)
-    stream.ask("countdown", [given], outputs=[wanted], enable_empty_final_response=True)
+        got.append(int(result.as_numpy("left")[0]))
+    assert got == [3, 2, 1]
+    requested = tgrpc.InferRequestedOutput("left")
+    requested.set_shared_memory("r", 4, offset=512)
+    stream.send_request("countdown", [tensor_in], outputs=[requested], enable_empty_final_response=True)
     for _ in range(4):
-        result, error = stream.answer()
+        result, error = stream.next_response()
         assert error == ""
     assert shm.get_contents_as_numpy(handle, np.int32, [1], offset=512).tolist() == [1]

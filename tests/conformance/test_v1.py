@@ -38,31 +38,31 @@ def ok(reply: Reply) -> Any:
     return json.loads(reply.body)
 
 
-def test_g12_a_list_of_instances(v1: Transport) -> None:
-    answer = ok(post(v1, "rows:predict", {"instances": [[1, 2], [3, 4], [5, 6]]}))
-    assert answer == {"predictions": [[2, 4], [6, 8], [10, 12]]}
+def test_g12_list_of_instances(v1: Transport) -> None:
+    response = ok(post(v1, "rows:predict", {"instances": [[1, 2], [3, 4], [5, 6]]}))
+    assert response == {"predictions": [[2, 4], [6, 8], [10, 12]]}
 
 
 def test_g12_rows_by_name(v1: Transport) -> None:
     rows = [{"a": [1, 2], "b": 7}, {"b": 8, "a": [3, 4]}]
-    answer = ok(post(v1, "two:predict", {"signature_name": "serving_default", "instances": rows}))
-    assert answer == {"predictions": [{"total": 3, "b": 7}, {"total": 7, "b": 8}]}
+    response = ok(post(v1, "two:predict", {"signature_name": "serving_default", "instances": rows}))
+    assert response == {"predictions": [{"total": 3, "b": 7}, {"total": 7, "b": 8}]}
     assert ok(post(v1, "rows:predict", {"instances": [{"x": [1, 2]}]})) == {"predictions": [[2, 4]]}
 
 
 def test_g12_inputs_as_a_whole(v1: Transport) -> None:
     assert ok(post(v1, "rows:predict", {"inputs": [[1, 2], [3, 4]]})) == {"outputs": [[2, 4], [6, 8]]}
-    answer = ok(post(v1, "two:predict", {"inputs": {"a": [[1, 2], [3, 4]]}}))
-    assert answer == {"outputs": {"total": [3, 7], "b": [0, 0]}}
+    response = ok(post(v1, "two:predict", {"inputs": {"a": [[1, 2], [3, 4]]}}))
+    assert response == {"outputs": {"total": [3, 7], "b": [0, 0]}}
 
 
 @pytest.mark.parametrize("colon", ["%3A", "%3a"])
-def test_g12_an_encoded_colon(v1: Transport, colon: str) -> None:
+def test_g12_encoded_colon(v1: Transport, colon: str) -> None:
     assert ok(post(v1, f"rows{colon}predict", {"instances": [[1, 2]]})) == {"predictions": [[2, 4]]}
 
 
 @pytest.mark.trap("T57")
-def test_t57_a_version_of_a_model(v1: Transport) -> None:
+def test_t57_version_of_a_model(v1: Transport) -> None:
     """T57: KServe answers 501 to paths with a version."""
     assert ok(post(v1, "versioned:predict", {"instances": [3]})) == {"predictions": [6]}
     assert ok(post(v1, "versioned/versions/1:predict", {"instances": [3]})) == {"predictions": [3]}
@@ -71,7 +71,7 @@ def test_t57_a_version_of_a_model(v1: Transport) -> None:
 
 
 @pytest.mark.trap("T11")
-def test_t11_health_answers_are_json(v1: Transport) -> None:
+def test_t11_health_responses_are_json(v1: Transport) -> None:
     """T11: KServe's client reads JSON from every health route."""
     assert ok(v1.request("GET", "/")) == {"status": "alive"}
     assert ok(v1.request("GET", "/v1/models/rows")) == {"name": "rows", "ready": True}
@@ -79,7 +79,7 @@ def test_t11_health_answers_are_json(v1: Transport) -> None:
 
 
 def test_models_are_listed_once_and_explainers_are_not(v1: Transport) -> None:
-    names = ["pieces", "raw", "rows", "told", "total", "two", "user", "versioned"]
+    names = ["chunks", "echo_context", "raw", "rows", "total", "two", "user", "versioned"]
     assert ok(v1.request("GET", "/v1/models")) == {"models": names}
     assert ok(v1.request("GET", "/v2/models")) == {"models": names}
 
@@ -103,15 +103,15 @@ def test_no_instances_are_no_predictions(v1: Transport) -> None:
 
 
 def test_documents_are_plain_json(v1: Transport) -> None:
-    answer = ok(post(v1, "user:predict", {"instances": [{"name": "Zoë", "age": 3}, {"name": "Bo"}]}))
-    assert answer == {"predictions": [{"hello": "Zoë", "next": 4}, {"hello": "Bo", "next": 1}]}
+    response = ok(post(v1, "user:predict", {"instances": [{"name": "Zoë", "age": 3}, {"name": "Bo"}]}))
+    assert response == {"predictions": [{"hello": "Zoë", "next": 4}, {"hello": "Bo", "next": 1}]}
     assert ok(post(v1, "user:predict", {"inputs": {"name": "Bo"}})) == {"outputs": {"hello": "Bo", "next": 1}}
 
 
-def test_a_refusal_of_the_handler_names_the_instance(v1: Transport) -> None:
+def test_handler_refusal_names_the_instance(v1: Transport) -> None:
     rows = [{"name": "a"}, {"name": "b", "age": -1}]
-    assert post(v1, "user:predict", {"instances": rows}).refusal(400) == "instances[1]: nobody is that young"
-    assert post(v1, "user:predict", {"instances": rows[1:]}).refusal(400) == "nobody is that young"
+    assert post(v1, "user:predict", {"instances": rows}).refusal(400) == "instances[1]: age must not be negative"
+    assert post(v1, "user:predict", {"instances": rows[1:]}).refusal(400) == "age must not be negative"
     rows[1] = {"name": "b", "age": "x"}
     assert "instances[1]: input 'user', field 'age'" in post(v1, "user:predict", {"instances": rows}).refusal(400)
 
@@ -119,8 +119,8 @@ def test_a_refusal_of_the_handler_names_the_instance(v1: Transport) -> None:
 @pytest.mark.trap("T17")
 def test_t17_base64_objects_are_bytes(v1: Transport) -> None:
     """T17: TensorFlow Serving's `{"b64": text}`."""
-    answer = ok(post(v1, "raw:predict", {"instances": [{"b64": "AP8="}, "text", {"x": {"b64": "aGk="}}]}))
-    assert answer == {
+    response = ok(post(v1, "raw:predict", {"instances": [{"b64": "AP8="}, "text", {"x": {"b64": "aGk="}}]}))
+    assert response == {
         "predictions": [
             {"y": {"b64": "AP8="}, "y_bytes": {"b64": "AP8="}},
             {"y": "text", "y_bytes": {"b64": "dGV4dA=="}},
@@ -133,35 +133,35 @@ def test_t17_base64_objects_are_bytes(v1: Transport) -> None:
 def test_parameters_and_headers_reach_the_context(v1: Transport) -> None:
     document = {"instances": ["a", "b"], "parameters": {"top": 3, "flag": True}}
     parameters = document["parameters"]
-    answer = ok(post(v1, "told:predict", document, {"X-Test": "yes"}))
-    assert answer["predictions"] == [{"word": word, "parameters": parameters, "header": "yes"} for word in "ab"]
+    response = ok(post(v1, "echo_context:predict", document, {"X-Test": "yes"}))
+    assert response["predictions"] == [{"word": word, "parameters": parameters, "header": "yes"} for word in "ab"]
 
 
-def test_explain_is_a_method_next_to_the_handler(v1: Transport) -> None:
+def test_explain_calls_the_explain_method(v1: Transport) -> None:
     assert ok(post(v1, "rows:explain", {"instances": [[1, 2]]})) == {"explanations": [[2, 2]]}
     assert ok(post(v1, "rows/versions/1%3Aexplain", {"inputs": [[1, 2]]})) == {"explanations": [[2, 2]]}
     assert ok(post(v1, "user:explain", {"instances": [{"name": "Bo"}]})) == {"explanations": [{"because": "Bo"}]}
 
 
-def test_a_model_without_an_explainer_says_so(v1: Transport) -> None:
+def test_missing_explainer_is_reported(v1: Transport) -> None:
     expected = "model 'two' cannot explain: its class has no method 'explain' with an annotated return type"
     assert post(v1, "two:explain", {"instances": []}).refusal(501) == expected
     post(v1, "none:explain", {"instances": []}).refusal(404)
 
 
 @pytest.mark.parametrize("body", ["", "[]", "{", '{"instances":[[1,2],}', '{"instances":[[NaN,2]}'])
-def test_what_is_no_json_is_an_unrecognized_format(v1: Transport, body: str) -> None:
+def test_invalid_json_is_an_unrecognized_format(v1: Transport, body: str) -> None:
     message = post(v1, "rows:predict", body).refusal(400)
     assert message.startswith("Unrecognized request format: request JSON at byte ")
 
 
 def test_every_content_type_is_read_as_json(v1: Transport) -> None:
     for kind in ("application/json; charset=utf-8", "application/x-www-form-urlencoded", "text/plain"):
-        answer = ok(post(v1, "rows:predict", {"instances": [[1, 2]]}, {"Content-Type": kind}))
-        assert answer == {"predictions": [[2, 4]]}
+        response = ok(post(v1, "rows:predict", {"instances": [[1, 2]]}, {"Content-Type": kind}))
+        assert response == {"predictions": [[2, 4]]}
 
 
-def test_wrong_methods_and_verbs(v1: Transport) -> None:
+def test_wrong_methods_and_verbs_are_refused(v1: Transport) -> None:
     assert v1.request("GET", "/v1/models/rows:predict").refusal(405) == "Method Not Allowed"
     assert v1.request("GET", "/v1/models/rows/versions/1:explain").refusal(405) == "Method Not Allowed"
     assert post(v1, "rows:train", {"instances": []}).refusal(405) == "Method Not Allowed"
@@ -178,22 +178,22 @@ def test_shapes_are_inferred_and_checked(v1: Transport) -> None:
         assert message in post(v1, "rows:predict", {"instances": rows}).refusal(400)
 
 
-def test_head_of_the_get_routes(served: dict[str, Transport]) -> None:
+def test_head_of_get_routes(served: dict[str, Transport]) -> None:
     for path in ("/", "/v1/models", "/v1/models/rows"):
         reply = served["rest"].request("HEAD", path)
         assert (reply.status, reply.body) == (200, b"")
         assert int(reply.headers["content-length"]) == len(served["rest"].request("GET", path).body)
 
 
-def test_a_model_that_streams_answers_if_it_gives_exactly_one(v1: Transport) -> None:
-    assert ok(post(v1, "pieces:predict", {"instances": [1, 1]})) == {"predictions": [0, 0]}
-    expected = "exactly 1 answer is expected here, model 'pieces' gave {}: call generate_stream"
-    assert post(v1, "pieces:predict", {"instances": [0]}).refusal(500) == expected.format("none")
-    assert post(v1, "pieces:predict", {"instances": [3]}).refusal(500) == expected.format("more")
-    assert post(v1, "pieces:predict", {"instances": [1, 2]}).refusal(500) == expected.format("more")
+def test_streaming_model_answers_with_exactly_one_chunk(v1: Transport) -> None:
+    assert ok(post(v1, "chunks:predict", {"instances": [1, 1]})) == {"predictions": [0, 0]}
+    expected = "exactly 1 answer is expected here, model 'chunks' gave {}: call generate_stream"
+    assert post(v1, "chunks:predict", {"instances": [0]}).refusal(500) == expected.format("none")
+    assert post(v1, "chunks:predict", {"instances": [3]}).refusal(500) == expected.format("more")
+    assert post(v1, "chunks:predict", {"instances": [1, 2]}).refusal(500) == expected.format("more")
 
 
-def test_bodies_may_be_compressed(v1: Transport) -> None:
+def test_compressed_bodies_are_accepted(v1: Transport) -> None:
     body = gzip.compress(json.dumps({"instances": [[1, 2]] * 8}).encode())
     headers = {"Content-Encoding": "gzip"}
     assert len(ok(v1.request("POST", "/v1/models/rows:predict", body, headers))["predictions"]) == 8

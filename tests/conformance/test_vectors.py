@@ -20,16 +20,16 @@ FILES = sorted(path for path in FOLDER.glob("*.json") if path.name != "models.js
 
 
 def vectors() -> list[Any]:
-    found = []
+    params = []
     for path in FILES:
         for vector in json.loads(path.read_text(encoding="utf-8"))["vectors"]:
             for index, wire in enumerate(vector["wires"]):
                 name = f"{path.stem}-{vector['name']}-{wire['wire']}-{wire.get('note') or index}"
-                found.append(pytest.param(vector, wire, id=name.replace(" ", "_")))
-    return found
+                params.append(pytest.param(vector, wire, id=name.replace(" ", "_")))
+    return params
 
 
-def test_vectors_are_as_they_are_generated() -> None:
+def test_vectors_match_the_generator() -> None:
     spec = importlib.util.spec_from_file_location("generate_vectors", FOLDER / "generate.py")
     assert spec is not None
     assert spec.loader is not None
@@ -38,13 +38,13 @@ def test_vectors_are_as_they_are_generated() -> None:
     files = module.files()
     assert sorted(files) == sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.json"))
     for name, text in files.items():
-        there = (FOLDER / name).read_text(encoding="utf-8")
-        assert there == text or of_other_libraries(there, text), f"{name} is stale: run generate.py"
+        stored = (FOLDER / name).read_text(encoding="utf-8")
+        assert stored == text or of_other_libraries(stored, text), f"{name} is stale: run generate.py"
 
 
-def of_other_libraries(there: str, text: str) -> bool:
-    """Whether two files of bodies differ in what other versions of the libraries write, and in nothing else."""
-    old, new = json.loads(there), json.loads(text)
+def of_other_libraries(stored: str, text: str) -> bool:
+    """True if two files of bodies differ only in what other library versions write."""
+    old, new = json.loads(stored), json.loads(text)
     if old.get("libraries") == new.get("libraries"):
         return False
     for document in (old, new):
@@ -96,11 +96,11 @@ def check_rest(vector: dict[str, Any], wire: dict[str, Any], transport: Transpor
     if "refusal" in vector:
         check_message(vector, reply.refusal(vector["refusal"]["status"]))
         return
-    answer = decode(reply)
+    response = decode(reply)
     assert bool(reply.tail()) == (wire["wire"] == "rest-binary" and any(x["hex"] for x in vector["answer"]["outputs"]))
-    assert (answer.model, answer.version, answer.id) == (vector["model"], "1", vector["request"]["id"])
-    assert answer.parameters == vector["answer"]["parameters"]
-    assert [comparable(x) for x in answer.outputs] == [comparable(expected(x)) for x in vector["answer"]["outputs"]]
+    assert (response.model, response.version, response.id) == (vector["model"], "1", vector["request"]["id"])
+    assert response.parameters == vector["answer"]["parameters"]
+    assert [comparable(x) for x in response.outputs] == [comparable(expected(x)) for x in vector["answer"]["outputs"]]
 
 
 def check_message(vector: dict[str, Any], message: str) -> None:
@@ -114,7 +114,7 @@ def expected(x: dict[str, Any]) -> Tensor:
 
 
 def comparable(x: Tensor) -> tuple[object, ...]:
-    # A NaN in JSON has no payload.
+    # A NaN in JSON does not have a payload.
     return (
         x.name,
         x.datatype,

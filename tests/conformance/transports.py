@@ -1,4 +1,4 @@
-"""Bytes to and from a server over HTTP: over a socket, and in this process."""
+"""HTTP transports to a server: a socket, and the in-process testing client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.testing import Client
 
 @dataclass(frozen=True)
 class Reply:
-    """An HTTP answer; header names are in lower case."""
+    """An HTTP response; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -48,7 +48,7 @@ class Transport(Protocol):
 
 
 class Rest:
-    """A connection of its own for each request."""
+    """A transport with a new connection for each request."""
 
     def __init__(self, url: str) -> None:
         self.address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
@@ -56,11 +56,13 @@ class Rest:
     def request(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Reply:
         connection = http.client.HTTPConnection(*self.address, timeout=20)
         try:
-            # A server may refuse a body before it has read it all, and then its answer counts.
+            # A server may refuse a body before it has read all of it; then its response counts.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
                 connection.request(method, path, body or None, headers or {})
-            answer = connection.getresponse()
-            return Reply(answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read())
+            response = connection.getresponse()
+            return Reply(
+                response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+            )
         finally:
             connection.close()
 
@@ -72,18 +74,18 @@ class InProcess:
         self.client = client
 
     def request(self, method: str, path: str, body: bytes = b"", headers: dict[str, str] | None = None) -> Reply:
-        assert method in ("GET", "POST"), "the testing client has no other method"
+        assert method in ("GET", "POST"), "the testing client supports only these methods"
         if method == "GET":
-            answer = self.client.get(path, headers=headers)
+            response = self.client.get(path, headers=headers)
         else:
-            answer = self.client.post(path, body, headers=headers)
-        return Reply(answer.status, answer.headers, answer.body)
+            response = self.client.post(path, body, headers=headers)
+        return Reply(response.status, response.headers, response.body)
 
 
 def infer(
     transport: Transport, model: str, document: Any, tail: bytes = b"", headers: dict[str, str] | None = None
 ) -> Reply:
-    """Posts a JSON document, or JSON text as it is, with binary data behind it if there is some."""
+    """Posts a JSON document or literal JSON text, optionally followed by binary data."""
     text = document.encode() if isinstance(document, str) else json.dumps(document).encode()
     sent = dict(headers or {})
     if tail:

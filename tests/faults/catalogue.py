@@ -1,6 +1,7 @@
-"""The faults that a served process must survive: which tests inject each, and why some have none.
+"""The faults that a served process must survive: the tests that inject each, and reasons for those without.
 
-A fault is survived if its caller gets a clear status, the counters say so, nothing leaks, and the next is right.
+A fault is survived if its client gets a clear status, the counters record it, nothing leaks, and the next request is
+answered correctly.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "generator raises midway",
         "sleeps past deadline",
         "never returns",
-        "holds the interpreter in C",
+        "holds the GIL in C",
         "segfault",
         "os._exit",
         "killed for memory",
@@ -68,10 +69,10 @@ FAULTS: dict[str, tuple[str, ...]] = {
     ),
     "attached process": (
         "killed in compute",
-        "killed with a copy alive",
+        "killed with a fork alive",
         "killed while it loads",
-        "answers nonsense",
-        "says nonsense",
+        "malformed response",
+        "malformed control message",
     ),
     "reload": (
         "queue is full",
@@ -80,10 +81,10 @@ FAULTS: dict[str, tuple[str, ...]] = {
         "files deleted",
     ),
 }
-"""The faults by who commits them."""
+"""The faults by their origin."""
 
 NO_TEST: dict[str, str] = {}
-"""Faults that no test injects yet."""
+"""Faults without a test, with the reason."""
 
 
 def faults() -> list[str]:
@@ -91,11 +92,11 @@ def faults() -> list[str]:
 
 
 def injected() -> dict[str, list[str]]:
-    """The files of tests by the fault that a mark in them names: `@pytest.mark.fault("raises")`."""
-    found: dict[str, list[str]] = {}
+    """Test files by the fault in their marks: `@pytest.mark.fault("raises")`."""
+    tests: dict[str, list[str]] = {}
     for path in sorted(TESTS.rglob("test_*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.fault":
                 for fault in node.args:
-                    found.setdefault(ast.literal_eval(fault), []).append(str(path.relative_to(TESTS)))
-    return found
+                    tests.setdefault(ast.literal_eval(fault), []).append(str(path.relative_to(TESTS)))
+    return tests

@@ -1,4 +1,4 @@
-"""Models whose handlers fork, and return in the child too. They answer the exit status of the child."""
+"""Models whose handlers fork, and return in the child too. They return the exit status of the child."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def process(x):
     return forked(x)
 
 
-def _listened_on() -> int:
+def _listening_sockets() -> int:
     count = 0
     for name in os.listdir("/proc/self/fd"):
         try:
@@ -54,13 +54,13 @@ def _listened_on() -> int:
             with socket.socket(fileno=copy) as one:
                 count += one.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
         except OSError:
-            # No socket at all.
+            # Not a socket.
             os.close(copy)
     return count
 
 
-def _exit_with_listened_on() -> None:
-    os._exit(_listened_on())
+def _exit_with_listening_sockets() -> None:
+    os._exit(_listening_sockets())
 
 
 def _sleep() -> None:
@@ -68,8 +68,8 @@ def _sleep() -> None:
 
 
 def ended(x: Any) -> Any:
-    """The exit status of a child of multiprocessing: for 0 how often it listens, for 1 what ends it of two signals."""
-    started = multiprocessing.get_context("fork").Process(target=_sleep if x[0] else _exit_with_listened_on)
+    """Exit status of a multiprocessing child: for 0 its number of listening sockets, for 1 the effective signal."""
+    started = multiprocessing.get_context("fork").Process(target=_sleep if x[0] else _exit_with_listening_sockets)
     started.start()
     if x[0]:
         os.kill(started.pid, signal.SIGINT)

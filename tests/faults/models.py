@@ -1,4 +1,4 @@
-"""A model whose input says what goes wrong in it."""
+"""A model whose input selects a fault."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from penstock import Batching, Tensor, model
 
 
 class OutOfMemoryError(RuntimeError):
-    """Named as the libraries of devices name theirs."""
+    """An error with the name that device libraries use."""
 
 
 def recurse(depth: int) -> int:
     return recurse(depth + 1) + 1
 
 
-def hold_interpreter(microseconds: int) -> None:
-    # Unlike CDLL, which lets go of the interpreter around a call.
+def hold_gil(microseconds: int) -> None:
+    # Unlike CDLL, which releases the GIL around a call.
     ctypes.PyDLL(None).usleep(microseconds)
 
 
@@ -53,7 +53,7 @@ FAULTS = {
     6: "KeyboardInterrupt",
     7: "SystemExit",
     8: "device out of memory",
-    9: "holds the interpreter in C",
+    9: "holds the GIL in C",
     10: "prints 100 MB",
     11: "forks",
     12: "threads that outlive it",
@@ -65,7 +65,7 @@ def faulty(x: Any) -> Any:
     """Twice its input. The first number of a row may be one of FAULTS, negative."""
     fault = FAULTS.get(int(-x.min()), "")
     if fault == "raises":
-        raise RuntimeError("as asked")
+        raise RuntimeError("on request")
     if fault == "wrong count":
         return x, x
     if fault == "wrong shape":
@@ -78,15 +78,15 @@ def faulty(x: Any) -> Any:
         raise {"KeyboardInterrupt": KeyboardInterrupt, "SystemExit": SystemExit}[fault]
     if fault == "device out of memory":
         raise OutOfMemoryError
-    if fault == "holds the interpreter in C":
-        hold_interpreter(1_500_000)
+    if fault == "holds the GIL in C":
+        hold_gil(1_500_000)
     if fault == "prints 100 MB":
         for _ in range(100):
             sys.stdout.write("x" * 1_000_000 + "\n")
     if fault == "forks":
         fork()
     if fault == "threads that outlive it":
-        answer = x * 2
+        response = x * 2
         leave_a_thread(x)
-        return answer
+        return response
     return x * 2

@@ -1,4 +1,4 @@
-"""That a fault left nothing behind: no request, byte, connection, thread or descriptor more than before."""
+"""A check that a fault leaks no request, byte, connection, thread or descriptor."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def memory_kb(process: int) -> int:
 
 @contextmanager
 def settled(url: str, process: int) -> Iterator[None]:
-    """Waits on leaving until the server at `url` has let go of all that the block made it hold."""
+    """Waits on exit until the server at `url` has released everything that the block made it hold."""
     assert metric_at(url, "penstock_connections") == 1
     threads, descriptors = held(process)
     yield
     for gauge in GAUGES:
         until(lambda gauge=gauge: metric_at(url, gauge) == 0, f"{gauge} to be 0")
     until(lambda: metric_at(url, "penstock_connections") == 1, "the connections to end")
-    # Whoever asks for the metrics has a connection, which may not be gone yet.
+    # The metrics request has a connection, which may not be closed yet.
     until(lambda: held(process)[0] <= threads, "the threads to end")
     until(lambda: held(process)[1] <= descriptors + 1, "the descriptors to be closed")

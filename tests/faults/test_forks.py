@@ -1,4 +1,4 @@
-"""Handlers that fork: a copy of the server neither serves nor holds its port, and other children are left alone."""
+"""Handlers that fork: a forked server neither serves nor holds its port; other children are unaffected."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         assert server.exit_status() == 0
 
 
-def answer(server: Serving, model: str, x: int) -> int:
+def response(server: Serving, model: str, x: int) -> int:
     inputs = {"x": np.array([x], np.int32)}
     if model == "stream":
         with Client(server.http) as client:
-            (piece,) = client.stream(model, inputs)
-            return int(piece["y"][0])
+            (chunk,) = client.stream(model, inputs)
+            return int(chunk["y"][0])
     return int(infer(server.http, model, inputs).array("y")[0])
 
 
 @pytest.mark.fault("forks and returns twice")
 @pytest.mark.parametrize("model", ["plain", "stream", "awaited", "process"])
-def test_a_copy_that_returns_from_its_handler_ends(server: Serving, model: str) -> None:
+def test_forked_child_that_returns_from_a_handler_exits(server: Serving, model: str) -> None:
     for _ in range(3):
-        assert answer(server, model, 5) == 1
+        assert response(server, model, 5) == 1
     assert server.said(
         f"penstock: model '{model}': a handler forked and returned in the child too, which ends here; end it with "
         "os._exit(), or use subprocess or multiprocessing\n"
@@ -49,12 +49,12 @@ def test_a_copy_that_returns_from_its_handler_ends(server: Serving, model: str) 
 
 
 @pytest.mark.fault("forks")
-def test_a_child_of_multiprocessing_listens_on_nothing(server: Serving) -> None:
-    assert answer(server, "child", 0) == 0
+def test_multiprocessing_child_inherits_no_listening_socket(server: Serving) -> None:
+    assert response(server, "child", 0) == 0
 
 
 @pytest.mark.fault("forks")
 @pytest.mark.parametrize("model", ["child", "process_child"])
-def test_a_signal_to_a_child_of_multiprocessing_ends_it_and_not_the_server(server: Serving, model: str) -> None:
-    assert answer(server, model, 1) == -signal.SIGTERM
+def test_signal_to_a_multiprocessing_child_does_not_stop_the_server(server: Serving, model: str) -> None:
+    assert response(server, model, 1) == -signal.SIGTERM
     assert get(server.http, "/v2/health/ready").status == 200

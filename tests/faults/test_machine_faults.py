@@ -1,4 +1,4 @@
-"""A machine that goes wrong under the server."""
+"""Faults of the machine: descriptors, disk, clock and signals."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LOOPBACK = ("--http", "127.0.0.1:0", "--grpc", "off")
 HERE = Path(__file__).parent
 
 
-def right(server: Serving, model: str = "same", value: float = 1) -> None:
+def check_inference(server: Serving, model: str = "same", value: float = 1) -> None:
     x = np.full(4, value, np.float32)
     assert infer(server.http, model, {"x": x}).array("y").tolist() == x.tolist()
 
@@ -36,30 +36,32 @@ def processor_seconds(process: int) -> float:
 
 
 @pytest.mark.fault("no descriptors left")
-def test_without_descriptors_it_waits_and_then_serves_on() -> None:
+def test_server_recovers_after_running_out_of_descriptors() -> None:
     with Serving("same.py", *LOOPBACK) as server, ExitStack() as stack:
-        right(server)
+        check_inference(server)
         process = server.process.pid
-        kept = connect(server.http)
-        stack.enter_context(kept)
+        connection = connect(server.http)
+        stack.enter_context(connection)
         until(lambda: metric_at(server.http, "penstock_connections") == 2)
-        # The descriptors are numbered from the lowest free one on: two more, and then none.
+        # Descriptors are numbered from the lowest free one: two more, and then none.
         limit = max(int(one) for one in os.listdir(f"/proc/{process}/fd")) + 3
-        old = resource.prlimit(process, resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
-        crowd = [stack.enter_context(connect(server.http)) for _ in range(20)]
+        old_limit = resource.prlimit(
+            process, resource.RLIMIT_NOFILE, (limit, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+        )
+        waiting_connections = [stack.enter_context(connect(server.http)) for _ in range(20)]
         began, used = time.monotonic(), processor_seconds(process)
         while time.monotonic() < began + 1:
-            # Whoever was let in is served.
-            kept.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            assert kept.recv(4096).startswith(b"HTTP/1.1 200 ")
+            # An accepted connection is served.
+            connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert connection.recv(4096).startswith(b"HTTP/1.1 200 ")
             time.sleep(0.05)
-        assert processor_seconds(process) - used < 0.7, "it may not turn in circles"
+        assert processor_seconds(process) - used < 0.7, "it must not busy-wait"
         assert server.process.poll() is None
-        for sock in crowd:
+        for sock in waiting_connections:
             sock.close()
         until(lambda: _serves(server), "it to accept again")
-        resource.prlimit(process, resource.RLIMIT_NOFILE, old)
-        right(server)
+        resource.prlimit(process, resource.RLIMIT_NOFILE, old_limit)
+        check_inference(server)
 
 
 def _serves(server: Serving) -> bool:
@@ -70,8 +72,8 @@ def _serves(server: Serving) -> bool:
 
 
 @contextmanager
-def nowhere(kind: str) -> Iterator[IO[str]]:
-    """A log that cannot be written: on a full disk, or to a reader who has gone."""
+def unwritable_log(kind: str) -> Iterator[IO[str]]:
+    """A log that cannot be written: on a full disk, or to a closed pipe."""
     with ExitStack() as stack:
         if kind == "full":
             yield stack.enter_context(open("/dev/full", "w", encoding="utf-8"))
@@ -83,10 +85,10 @@ def nowhere(kind: str) -> Iterator[IO[str]]:
 
 @pytest.mark.fault("no space for the log", "SIGPIPE", "SIGTERM in compute")
 @pytest.mark.parametrize("kind", ["full", "closed"])
-def test_a_log_that_cannot_be_written_slows_and_fails_nobody(kind: str, tmp_path: Path) -> None:
+def test_unwritable_access_log_fails_no_request(kind: str, tmp_path: Path) -> None:
     logged = ("--access-log", "text")
     with (
-        nowhere(kind) as log,
+        unwritable_log(kind) as log,
         Serving("gated.py", *LOOPBACK, *logged, environment={"GATE": str(tmp_path)}, stderr=log) as server,
     ):
         (tmp_path / "open").touch()
@@ -105,13 +107,13 @@ def test_a_log_that_cannot_be_written_slows_and_fails_nobody(kind: str, tmp_path
 
 @pytest.mark.fault("no space for the log", "SIGPIPE", "raises")
 @pytest.mark.parametrize("kind", ["full", "closed"])
-def test_a_handler_whose_output_goes_nowhere_fails_alone(kind: str, tmp_path: Path) -> None:
+def test_unwritable_stderr_does_not_affect_handlers(kind: str, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         "import logging\n"
         "from penstock import model\n@model\ndef logs(x: int) -> int:\n    logging.error('seen')\n    return x\n"
-        "@model\ndef fails(x: int) -> int:\n    raise RuntimeError('as asked')\n"
+        "@model\ndef fails(x: int) -> int:\n    raise RuntimeError('on request')\n"
     )
-    with nowhere(kind) as target, Serving("app.py", *LOOPBACK, folder=tmp_path, stderr=target) as server:
+    with unwritable_log(kind) as target, Serving("app.py", *LOOPBACK, folder=tmp_path, stderr=target) as server:
         for _ in range(5):
             assert infer(server.http, "logs", {"x": np.array(4)}).array("output").tolist() == 4
             refused = infer(server.http, "fails", {"x": np.array(4)})
@@ -123,7 +125,7 @@ def test_a_handler_whose_output_goes_nowhere_fails_alone(kind: str, tmp_path: Pa
 
 @pytest.mark.fault("clock jump")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no cc to build the clock with")
-def test_a_wall_clock_that_jumps_ends_no_deadline_and_no_delay(tmp_path: Path) -> None:
+def test_wall_clock_jump_does_not_affect_deadlines(tmp_path: Path) -> None:
     library, jump = tmp_path / "clock.so", tmp_path / "jump"
     subprocess.run(["cc", "-shared", "-fPIC", "-o", library, HERE / "clock.c", "-ldl"], check=True)
     (tmp_path / "app.py").write_text(
@@ -143,7 +145,7 @@ def test_a_wall_clock_that_jumps_ends_no_deadline_and_no_delay(tmp_path: Path) -
             (waits,) = at_once([lambda: infer(server.http, "slow", {"x": np.array(3)}, **within)])
             until(lambda: metric_at(server.http, "penstock_in_flight") == 1)
             with jump.open("wb") as file:
-                # A file with a hole: a day.
+                # A sparse file of 86 400 bytes: a jump of a day.
                 file.truncate(86_400)
             assert clock() - time.time() > 80_000, "the clock jumped"
             assert waits.result().array("output").tolist() == 3
@@ -160,18 +162,18 @@ def test_a_wall_clock_that_jumps_ends_no_deadline_and_no_delay(tmp_path: Path) -
 
 
 @pytest.mark.fault("SIGSTOP and SIGCONT")
-def test_a_pause_of_the_process_loses_nothing() -> None:
+def test_sigstop_and_sigcont_lose_no_request() -> None:
     with Serving("same.py", *LOOPBACK) as server:
         ends = threading.Event()
 
-        def ask(start: int) -> int:
-            asked = 0
+        def send_requests(start: int) -> int:
+            sent = 0
             while not ends.is_set():
-                right(server, value=start + asked % 1000)
-                asked += 1
-            return asked
+                check_inference(server, value=start + sent % 1000)
+                sent += 1
+            return sent
 
-        callers = at_once([lambda start=start: ask(start * 1000) for start in range(4)])
+        clients = at_once([lambda start=start: send_requests(start * 1000) for start in range(4)])
         for _ in range(3):
             time.sleep(0.2)
             server.signal(signal.SIGSTOP)
@@ -179,6 +181,6 @@ def test_a_pause_of_the_process_loses_nothing() -> None:
             server.signal(signal.SIGCONT)
         time.sleep(0.2)
         ends.set()
-        asked = sum(caller.result() for caller in callers)
-        until(lambda: metric_at(server.http, "penstock_requests_total", outcome="ok") == asked)
+        sent = sum(client.result() for client in clients)
+        until(lambda: metric_at(server.http, "penstock_requests_total", outcome="ok") == sent)
         assert metric_at(server.http, "penstock_in_flight") == 0

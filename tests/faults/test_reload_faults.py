@@ -1,4 +1,4 @@
-"""Reloads at the wrong moment."""
+"""Reloads during other faults."""
 
 from __future__ import annotations
 
@@ -42,63 +42,63 @@ def serving(repository: Repository, control: str = "explicit", **options: Any) -
 
 
 @pytest.mark.fault("queue is full")
-def test_a_reload_while_the_queue_is_full_loses_nothing(repository: Repository, tmp_path: Path) -> None:
+def test_reload_with_a_full_queue_loses_no_request(repository: Repository, tmp_path: Path) -> None:
     gate, entered = tmp_path / "open", tmp_path / "entered"
     repository.write("a", "1", GATED.format(gate=str(gate), entered=str(entered), factor=2))
-    with serving(repository, load_models="a") as caller:
-        url = f"http://{caller.address}"
-        waiting = at_once([lambda: caller.factor("a")])
+    with serving(repository, load_models="a") as client:
+        url = f"http://{client.address}"
+        waiting = at_once([lambda: client.factor("a")])
         until(entered.exists, "the first in the handler")
-        waiting += at_once([lambda: caller.factor("a")] * 3)
+        waiting += at_once([lambda: client.factor("a")] * 3)
         until(lambda: metric_at(url, "penstock_queue_depth") == 3, "a full queue")
-        assert caller.factor("a") == "model 'a' has its maximum of 3 requests waiting"
+        assert client.factor("a") == "model 'a' has its maximum of 3 requests waiting"
         repository.write("a", "1", GATED.format(gate="/", entered=str(entered), factor=3))
-        assert caller.load("a")[0] == 200
-        # The new one has a queue of its own; those in the old one finish there.
-        assert caller.factor("a") == 3
+        assert client.load("a")[0] == 200
+        # The new model has another queue; requests in the old one finish there.
+        assert client.factor("a") == 3
         gate.touch()
         assert [future.result() for future in waiting] == [2] * 4
-        assert caller.factor("a") == 3
+        assert client.factor("a") == 3
         until(lambda: metric_at(url, "penstock_in_flight") == 0)
 
 
 @pytest.mark.fault("same version twice")
-def test_the_same_version_loaded_twice_at_once_is_loaded(repository: Repository) -> None:
+def test_concurrent_loads_of_one_version_succeed(repository: Repository) -> None:
     repository.put("a", "1", 2, build="import time; time.sleep(0.2)")
-    with serving(repository) as caller:
+    with serving(repository) as client:
         for _ in range(3):
-            answers = [future.result() for future in at_once([lambda: caller.load("a")] * 4)]
-            assert {status for status, _ in answers} <= {200, 409}
-            assert 200 in {status for status, _ in answers}
-            assert caller.factor("a") == 2
-        assert caller.states("a") == {"1": "READY"}
+            responses = [future.result() for future in at_once([lambda: client.load("a")] * 4)]
+            assert {status for status, _ in responses} <= {200, 409}
+            assert 200 in {status for status, _ in responses}
+            assert client.factor("a") == 2
+        assert client.states("a") == {"1": "READY"}
 
 
 @pytest.mark.fault("files deleted")
-def test_what_is_loaded_serves_on_without_its_files(repository: Repository) -> None:
+def test_loaded_model_serves_after_its_files_are_deleted(repository: Repository) -> None:
     repository.put("a", "1", 2)
-    with serving(repository, load_models="a") as caller:
+    with serving(repository, load_models="a") as client:
         shutil.rmtree(repository.path / "a")
-        assert caller.factor("a") == 2
-        status, refusal = caller.load("a")
+        assert client.factor("a") == 2
+        status, refusal = client.load("a")
         assert status in (400, 404), refusal
         assert str(repository.path) not in refusal["error"]
-        assert caller.factor("a") == 2
+        assert client.factor("a") == 2
         repository.put("a", "1", 5)
-        assert caller.load("a")[0] == 200
-        assert caller.factor("a") == 5
+        assert client.load("a")[0] == 200
+        assert client.factor("a") == 5
 
 
 @pytest.mark.fault("files deleted")
-def test_a_folder_that_goes_while_it_is_polled_unloads_its_model_only(repository: Repository) -> None:
+def test_deleted_folder_unloads_only_its_model(repository: Repository) -> None:
     repository.put("a", "1", 2)
     repository.put("b", "1", 3)
-    with serving(repository, "poll") as caller:
-        assert (caller.factor("a"), caller.factor("b")) == (2, 3)
+    with serving(repository, "poll") as client:
+        assert (client.factor("a"), client.factor("b")) == (2, 3)
         shutil.rmtree(repository.path / "a")
-        until(lambda: isinstance(caller.factor("a"), str), "the model to go")
-        assert caller.factor("b") == 3
+        until(lambda: isinstance(client.factor("a"), str), "the model to be unloaded")
+        assert client.factor("b") == 3
         shutil.rmtree(repository.path)
         repository.path.mkdir()
         repository.put("a", "1", 7)
-        until(lambda: caller.factor("a") == 7, "the model to come back")
+        until(lambda: client.factor("a") == 7, "the model to be loaded again")

@@ -1,4 +1,4 @@
-"""The access log, the headers that tell times, and the request's id on its way back."""
+"""The access log, timing headers, and the request id in responses."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ def same(x: Any) -> Any:
 
 @pytest.fixture
 def logged(capfd: pytest.CaptureFixture[str]) -> Callable[..., list[str]]:
-    """The log lines of what `ask` does to a server."""
+    """The log lines that `send_requests` causes on a server."""
 
-    def run(kind: Literal["off", "text", "json"], ask: Callable[[Server], Any], lines: int) -> list[str]:
-        said = ""
+    def run(kind: Literal["off", "text", "json"], send_requests: Callable[[Server], Any], lines: int) -> list[str]:
+        log = ""
         with Server(same, http="127.0.0.1:0", grpc="127.0.0.1:0", access_log=kind) as server:
-            ask(server)
+            send_requests(server)
 
             def is_there() -> bool:
-                nonlocal said
-                said += capfd.readouterr().err
-                return said.count("\n") >= lines
+                nonlocal log
+                log += capfd.readouterr().err
+                return log.count("\n") >= lines
 
             until(is_there, "the log")
-        said += capfd.readouterr().err
-        return said.splitlines(keepends=False) if "\r" not in said else said.split("\n")[:-1]
+        log += capfd.readouterr().err
+        return log.splitlines(keepends=False) if "\r" not in log else log.split("\n")[:-1]
 
     return run
 
 
-def ask_grpc(server: Server, identifier: str = "g1") -> Any:
+def infer_grpc(server: Server, identifier: str = "g1") -> Any:
     with grpc.insecure_channel(server.grpc_url) as channel:
         request = service_pb2.ModelInferRequest(model_name="same", id=identifier, raw_input_contents=[X["x"].tobytes()])
         request.inputs.add(name="x", datatype="FP32", shape=[2, 2])
@@ -56,23 +56,23 @@ def ask_grpc(server: Server, identifier: str = "g1") -> Any:
 
 
 def test_text(logged: Callable[..., list[str]]) -> None:
-    def ask(server: Server) -> None:
+    def send_requests(server: Server) -> None:
         infer(server.http_url, "same", X, id="first")
-        ask_grpc(server)
+        infer_grpc(server)
 
-    rest, over_grpc = logged("text", ask, 2)
+    rest, over_grpc = logged("text", send_requests, 2)
     numbers = r"\d+\.\d\dms queue=\d+\.\d\dms compute=\d+\.\d\dms batch=2"
     assert re.fullmatch(rf"\d{{10}}\.\d{{3}} http same/1 200 ok {numbers} id=first", rest)
     assert re.fullmatch(rf"\d{{10}}\.\d{{3}} grpc same/1 0 ok {numbers} id=g1", over_grpc)
 
 
 def test_json(logged: Callable[..., list[str]]) -> None:
-    def ask(server: Server) -> None:
+    def send_requests(server: Server) -> None:
         infer(server.http_url, "same", X, id="first")
         infer(server.http_url, "same", {"x": X["x"][:, :1]}, id="second")
-        ask_grpc(server)
+        infer_grpc(server)
 
-    ok, refused, over_grpc = [json.loads(line) for line in logged("json", ask, 3)]
+    ok, refused, over_grpc = [json.loads(line) for line in logged("json", send_requests, 3)]
     assert {key: ok[key] for key in ("id", "protocol", "model", "version", "outcome", "status", "error")} == {
         "id": "first",
         "protocol": "http",
@@ -90,31 +90,31 @@ def test_json(logged: Callable[..., list[str]]) -> None:
     assert (over_grpc["protocol"], over_grpc["status"], over_grpc["id"]) == ("grpc", 0, "g1")
 
 
-def test_a_request_without_an_id_gets_one_for_the_log(logged: Callable[..., list[str]]) -> None:
-    def ask(server: Server) -> None:
+def test_request_without_an_id_is_logged_with_a_generated_one(logged: Callable[..., list[str]]) -> None:
+    def send_requests(server: Server) -> None:
         for _ in range(2):
             assert "id" not in infer(server.http_url, "same", X).json()
 
-    ids = [json.loads(line)["id"] for line in logged("json", ask, 2)]
+    ids = [json.loads(line)["id"] for line in logged("json", send_requests, 2)]
     assert re.fullmatch(r"#\d+", ids[0])
     assert ids[0] != ids[1]
 
 
-def test_off_says_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+def test_no_access_log_when_off(capfd: pytest.CaptureFixture[str]) -> None:
     with Server(same, http="127.0.0.1:0", grpc=None) as server:
         infer(server.http_url, "same", X)
     assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize("kind", ["text", "json"])
-def test_an_id_cannot_forge_a_line_or_move_the_terminals_cursor(kind: str, logged: Callable[..., list[str]]) -> None:
-    def ask(server: Server) -> None:
+def test_request_id_cannot_inject_log_lines_or_terminal_escapes(kind: str, logged: Callable[..., list[str]]) -> None:
+    def send_requests(server: Server) -> None:
         body = json_body(X, id=NASTY)
-        answer = post(server.http_url, "/v2/models/same/infer", body)
-        assert answer.json()["id"] == NASTY
+        response = post(server.http_url, "/v2/models/same/infer", body)
+        assert response.json()["id"] == NASTY
         assert infer(server.http_url, "same", X, id="after").status == 200
 
-    lines = logged(kind, ask, 2)
+    lines = logged(kind, send_requests, 2)
     assert len(lines) == 2
     assert not re.search(r"[\x00-\x1f\x7f-\x9f]", "".join(lines))
     if kind == "json":
@@ -125,21 +125,21 @@ def test_an_id_cannot_forge_a_line_or_move_the_terminals_cursor(kind: str, logge
 
 
 @pytest.mark.parametrize("kind", ["text", "json"])
-def test_what_does_not_print_is_escaped_and_what_is_long_is_cut(
+def test_unprintable_text_is_escaped_and_long_text_truncated(
     kind: Literal["text", "json"], logged: Callable[..., list[str]]
 ) -> None:
     turned = "a\u202eb\u2066c\u2028d\u2029e\u200ff\ufeff é"
     escaped = r"a\u{202e}b\u{2066}c\u{2028}d\u{2029}e\u{200f}f\u{feff} é"
 
-    def ask(server: Server) -> None:
+    def send_requests(server: Server) -> None:
         assert infer(server.http_url, "same", X, id=turned).json()["id"] == turned
-        # Their message repeats a name of the caller's; its answer has it as it is.
+        # Their message repeats a name that the client sent; the response has it unescaped.
         wrong = infer(server.http_url, "same", {turned: X["x"]})
         assert (wrong.status, turned in wrong.error()) == (400, True)
         assert infer(server.http_url, "same", X, id="x" * 2_000_000).status == 200
-        ask_grpc(server, turned * 100)
+        infer_grpc(server, turned * 100)
 
-    lines = logged(kind, ask, 4)
+    lines = logged(kind, send_requests, 4)
     assert not set(turned[1::2][:6]) & set("".join(lines))
     assert max(map(len, lines)) < 2500
     if kind == "json":
@@ -153,23 +153,23 @@ def test_what_does_not_print_is_escaped_and_what_is_long_is_cut(
     assert ids[3].endswith("…")
 
 
-def test_the_models_own_errors_are_logged_without_their_text(logged: Callable[..., list[str]]) -> None:
-    def ask(server: Server) -> None:
+def test_handler_errors_are_logged_without_their_message(logged: Callable[..., list[str]]) -> None:
+    def send_requests(server: Server) -> None:
         infer(server.http_url, "same", {"x": np.zeros((1, 2), np.float32)}, id="boom")
 
-    entries = [json.loads(line) for line in logged("json", ask, 1) if line.startswith("{")]
+    entries = [json.loads(line) for line in logged("json", send_requests, 1) if line.startswith("{")]
     (entry,) = entries
     assert (entry["outcome"], entry["status"], entry["error"]) == ("handler", 500, "model 'same' failed: RuntimeError")
     assert entry["id"] == "boom"
 
 
-def test_timing_headers_are_there_when_asked_for() -> None:
+def test_timing_headers_are_sent_when_enabled() -> None:
     names = ["x-penstock-queue-seconds", "x-penstock-compute-seconds", "x-penstock-batch-size"]
     with Server(same, http="127.0.0.1:0", grpc="127.0.0.1:0", timing_headers=True) as server:
-        answer = infer(server.http_url, "same", X)
-        _, call = ask_grpc(server)
+        response = infer(server.http_url, "same", X)
+        _, call = infer_grpc(server)
         metadata = dict(call.initial_metadata())
-    for headers in (answer.headers, metadata):
+    for headers in (response.headers, metadata):
         queue, compute, rows = (headers[name] for name in names)
         assert 0 <= float(queue) < 20
         assert 0 < float(compute) < 20
@@ -179,8 +179,8 @@ def test_timing_headers_are_there_when_asked_for() -> None:
 
 
 @pytest.mark.parametrize("identifier", ["a", "ünï-côde ☃", "x" * 2000, NASTY])
-def test_the_requests_id_comes_back(identifier: str) -> None:
+def test_request_id_is_returned(identifier: str) -> None:
     with Server(same, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         assert infer(server.http_url, "same", X, id=identifier).json()["id"] == identifier
-        answer, _ = ask_grpc(server, identifier)
-        assert answer.id == identifier
+        response, _ = infer_grpc(server, identifier)
+        assert response.id == identifier

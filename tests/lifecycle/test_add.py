@@ -1,4 +1,4 @@
-"""Models that are added to a running server, and removed from it."""
+"""Models added to a running server, and removed from it."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def times(name: str, factor: float = 2, version: str = "1", gate: Gate | None = 
 
 
 def factor(server: Server, name: str, version: str = "") -> float | int:
-    """What a model multiplies by, or the status of its refusal."""
-    answer = infer(server.http_url, name + (f"/versions/{version}" if version else ""), {"x": X})
-    return float(answer.array("y")[0, 0]) if answer.status == 200 else answer.status
+    """The factor of a model, or the status of its refusal."""
+    response = infer(server.http_url, name + (f"/versions/{version}" if version else ""), {"x": X})
+    return float(response.array("y")[0, 0]) if response.status == 200 else response.status
 
 
 def index(server: Server) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = post(server.http_url, "/v2/repository/index", b"{}").json()
-    return found
+    rows: list[dict[str, str]] = post(server.http_url, "/v2/repository/index", b"{}").json()
+    return rows
 
 
-def test_an_empty_server_is_ready_and_takes_models() -> None:
+def test_empty_server_is_ready_and_accepts_models() -> None:
     with Server.empty(**PORTS) as server:
         assert get(server.http_url, "/v2/health/ready").status == 200
         assert factor(server, "a") == 404
@@ -64,12 +64,12 @@ def test_an_empty_server_is_ready_and_takes_models() -> None:
         assert {one["state"] for one in index(server)} == {"READY"}
 
 
-def test_an_empty_server_must_listen() -> None:
+def test_empty_server_must_listen() -> None:
     with pytest.raises(ConfigError, match=r"^http and grpc are both off: nothing would listen$"):
         Server.empty(http=None, grpc=None)
 
 
-def test_a_version_is_added_beside_others() -> None:
+def test_version_is_added_to_existing_versions() -> None:
     with Server(times("a", 2), **PORTS) as server:
         server.add(times("a", 3, version="2"))
         assert (factor(server, "a", "1"), factor(server, "a", "2"), factor(server, "a")) == (2, 3, 3)
@@ -77,22 +77,22 @@ def test_a_version_is_added_beside_others() -> None:
         assert (factor(server, "a"), factor(server, "a", "2")) == (2, 404)
 
 
-def test_what_is_removed_finishes_and_is_gone() -> None:
+def test_removed_model_finishes_its_requests_and_is_unknown_afterwards() -> None:
     gate = Gate()
     with Server(times("a", 2, gate=gate), times("b"), **PORTS) as server:
-        [answer] = at_once([lambda: factor(server, "a")])
+        [response] = at_once([lambda: factor(server, "a")])
         gate.await_entered()
         server.remove("a")
         assert factor(server, "a") == 404
         assert {one["name"]: one["state"] for one in index(server)} == {"a": "UNLOADING", "b": "READY"}
         gate.open()
-        assert answer.result() == 2
+        assert response.result() == 2
         until(lambda: [one["name"] for one in index(server)] == ["b"])
         server.add(times("a", 5))
         assert factor(server, "a") == 5
 
 
-def test_what_is_removed_is_let_go() -> None:
+def test_removed_handler_is_garbage_collected() -> None:
     import weakref
 
     class Handler:
@@ -102,15 +102,15 @@ def test_what_is_removed_is_let_go() -> None:
     options = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
     with Server(times("b"), **PORTS) as server:
         held = Handler()
-        seen = weakref.ref(held)
+        handler_ref = weakref.ref(held)
         server.add(model(held, name="a", batching=Batching(8), **options))  # type: ignore[call-overload]
         del held
         assert factor(server, "a") == 1
         server.remove("a")
-        until(lambda: seen() is None, "the removed model's handler to go")
+        until(lambda: handler_ref() is None, "the removed model's handler to go")
 
 
-def test_one_that_cannot_be_built_adds_nothing() -> None:
+def test_failed_build_adds_no_model() -> None:
     class Broken:
         def __init__(self) -> None:
             raise OSError("no weights")
@@ -129,7 +129,7 @@ def test_one_that_cannot_be_built_adds_nothing() -> None:
         assert factor(server, "broken") == 7
 
 
-def test_names_are_not_given_twice(tmp_path: Path) -> None:
+def test_duplicate_names_are_rejected(tmp_path: Path) -> None:
     folder = Repository(tmp_path)
     folder.put("here")
     with Server(times("a"), repository=tmp_path, **PORTS) as server:
@@ -140,7 +140,7 @@ def test_names_are_not_given_twice(tmp_path: Path) -> None:
         assert factor(server, "a") == 2
 
 
-def test_a_model_takes_the_place_of_another_and_no_request_fails() -> None:
+def test_replacing_a_model_fails_no_request() -> None:
     gate = Gate()
     with Server(times("a", 2, gate=gate), times("b"), **PORTS) as server:
         [before] = at_once([lambda: factor(server, "a")])
@@ -155,7 +155,7 @@ def test_a_model_takes_the_place_of_another_and_no_request_fails() -> None:
         assert (factor(server, "a"), factor(server, "b")) == (404, 2)
 
 
-def test_one_that_cannot_be_built_takes_no_place() -> None:
+def test_failed_build_replaces_no_model() -> None:
     class Broken:
         def __init__(self) -> None:
             raise OSError("no weights")
@@ -171,15 +171,15 @@ def test_one_that_cannot_be_built_takes_no_place() -> None:
         assert {one["state"] for one in index(server)} == {"READY"}
 
 
-def test_only_what_was_given_is_removed(tmp_path: Path) -> None:
+def test_only_models_passed_to_the_server_can_be_removed(tmp_path: Path) -> None:
     Repository(tmp_path).put("here")
     with Server(times("a"), repository=tmp_path, **PORTS) as server:
-        for name, version, said in (("here", None, "'here'"), ("a", "2", "'a' version '2'"), ("b", None, "'b'")):
-            with pytest.raises(NotFound, match=f"^the server was given no model {said}$"):
+        for name, version, name_text in (("here", None, "'here'"), ("a", "2", "'a' version '2'"), ("b", None, "'b'")):
+            with pytest.raises(NotFound, match=f"^the server was given no model {name_text}$"):
                 server.remove(name, version)
 
 
-def test_models_that_call_others_come_after_them_and_go_before_them() -> None:
+def test_callers_of_peers_are_added_after_and_removed_before_them() -> None:
     a = times("a", 2)
     pipe = Pipeline("pipe", [Step("a", {"x": "in"}, {"y": "out"})], inputs=["in"], outputs=["out"])
     with Server.empty(**PORTS) as server:
@@ -195,7 +195,7 @@ def test_models_that_call_others_come_after_them_and_go_before_them() -> None:
         until(lambda: index(server) == [])
 
 
-def test_the_models_of_a_polled_repository_are_left_alone(tmp_path: Path) -> None:
+def test_models_of_a_polled_repository_are_not_affected(tmp_path: Path) -> None:
     folder = Repository(tmp_path)
     folder.put("here", factor=4)
     with Server(times("a"), repository=tmp_path, model_control="poll", poll_interval=0.05, **PORTS) as server:
@@ -208,7 +208,7 @@ def test_the_models_of_a_polled_repository_are_left_alone(tmp_path: Path) -> Non
         assert [factor(server, name) for name in ("a", "b", "here")] == [404, 3, 4]
 
 
-def test_a_server_that_is_not_started_or_has_stopped_refuses() -> None:
+def test_add_and_remove_require_a_running_server() -> None:
     server = Server(times("a"), **PORTS)
     with pytest.raises(StartupError, match=r"^the server is not started, so nothing can be added"):
         server.add(times("b"))
@@ -222,7 +222,7 @@ def test_a_server_that_is_not_started_or_has_stopped_refuses() -> None:
         server.remove("a")
 
 
-def test_requests_are_answered_while_others_are_built() -> None:
+def test_requests_are_served_while_a_model_is_built() -> None:
     gate = Gate()
 
     class Slow:

@@ -1,4 +1,4 @@
-"""Models that another process attaches: to clients they are models like any other."""
+"""Models attached by another process, which clients use like any other model."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ def own(x: Any) -> Any:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> str:
+def address(tmp_path: Path) -> str:
     return f"unix:{tmp_path}/attach.sock"
 
 
 @pytest.fixture
-def server(place: str) -> Iterator[Server]:
-    with Server(own, http="127.0.0.1:0", grpc="127.0.0.1:0", attach=place) as running:
+def server(address: str) -> Iterator[Server]:
+    with Server(own, http="127.0.0.1:0", grpc="127.0.0.1:0", attach=address) as running:
         yield running
 
 
@@ -58,52 +58,52 @@ def ready(url: str, name: str, version: str = "1") -> int:
     return get(url, f"/v2/models/{name}/versions/{version}/ready").status
 
 
-def test_an_attached_model_is_served_over_both_protocols(server: Server, place: str) -> None:
-    with attach(place, theirs.double) as attached:
+def test_attached_model_is_served_over_rest_and_grpc(server: Server, address: str) -> None:
+    with attach(address, theirs.double) as attached:
         assert attached.alive
         assert attached.models == [("double", "1")]
         assert ready(server.http_url, "double") == 200
-        answer = infer(server.http_url, "double", {"x": X})
-        np.testing.assert_array_equal(answer.array("y"), X * 2)
+        response = infer(server.http_url, "double", {"x": X})
+        np.testing.assert_array_equal(response.array("y"), X * 2)
         with Client(server.http_url) as client:
             np.testing.assert_array_equal(client.infer("double", {"x": X})["y"], X * 2)
         with InferenceServerClient(server.grpc_url) as triton:
-            given = InferInput("x", [2, 3], "FP32")
-            given.set_data_from_numpy(X)
-            np.testing.assert_array_equal(triton.infer("double", [given]).as_numpy("y"), X * 2)
+            tensor = InferInput("x", [2, 3], "FP32")
+            tensor.set_data_from_numpy(X)
+            np.testing.assert_array_equal(triton.infer("double", [tensor]).as_numpy("y"), X * 2)
         labels = {"model": "double", "version": "1"}
         assert metric_at(server.http_url, "penstock_processes", **labels) == 1
         assert get(server.http_url, "/v2/models/double/stats").json()["model_stats"][0]["inference_count"] == 6
 
 
-def test_metadata_and_configuration_are_the_declared_ones(server: Server, place: str) -> None:
+def test_metadata_and_configuration_match_the_declaration(server: Server, address: str) -> None:
     native = [f"/v2/models/texts{path}" for path in ("", "/config")]
     with Server(theirs.texts, http="127.0.0.1:0", grpc=None) as other:
         expected = [get(other.http_url, path).json() for path in native]
-    with attach(place, theirs.texts):
-        found = [get(server.http_url, path).json() for path in native]
-        assert found == expected
-        assert found[0]["versions"] == ["3"]
+    with attach(address, theirs.texts):
+        documents = [get(server.http_url, path).json() for path in native]
+        assert documents == expected
+        assert documents[0]["versions"] == ["3"]
         description = get(server.http_url, "/openapi.json").body
-        assert b"Says what it got." in description
+        assert b"Echoes its inputs." in description
 
 
-def test_texts_optional_inputs_parameters_and_metrics_cross(server: Server, place: str) -> None:
-    with attach(place, theirs.texts), Client(server.http_url) as client:
-        found = client.infer("texts", {"text": ["ab"], "raw": [b"c"]})
-        assert found["out"].tolist() in (["abc"], [b"abc"])
-        assert found.parameters["pid"] == os.getpid()
+def test_texts_optional_inputs_parameters_and_metrics_are_transferred(server: Server, address: str) -> None:
+    with attach(address, theirs.texts), Client(server.http_url) as client:
+        documents = client.infer("texts", {"text": ["ab"], "raw": [b"c"]})
+        assert documents["out"].tolist() in (["abc"], [b"abc"])
+        assert documents.parameters["pid"] == os.getpid()
         assert metric_at(server.http_url, "length_count", model="texts", version="3") == 1
 
 
-def test_large_tensors_cross(server: Server, place: str) -> None:
+def test_large_tensors_are_transferred(server: Server, address: str) -> None:
     large = np.random.default_rng(7).random((1, 1_225_000), np.float32)
-    with attach(place, theirs.double), Client(server.http_url) as client:
+    with attach(address, theirs.double), Client(server.http_url) as client:
         for _ in range(3):
             np.testing.assert_array_equal(client.infer("double", {"x": large})["y"], large * 2)
 
 
-def test_requests_of_several_callers_share_a_batch(server: Server, place: str) -> None:
+def test_requests_of_several_clients_share_a_batch(server: Server, address: str) -> None:
     gate, sizes = Gate(), []
 
     @model(**theirs.ROWS)
@@ -112,7 +112,7 @@ def test_requests_of_several_callers_share_a_batch(server: Server, place: str) -
         sizes.append(len(x))
         return x
 
-    with attach(place, gated):
+    with attach(address, gated):
         url = server.http_url
         first = at_once([lambda: infer(url, "gated", {"x": X[:1]})])
         gate.await_entered()
@@ -126,10 +126,10 @@ def test_requests_of_several_callers_share_a_batch(server: Server, place: str) -
     assert sizes == [1, 4]
 
 
-def test_streams_async_handlers_and_sequences_are_served(server: Server, place: str) -> None:
-    with attach(place, theirs.counts, theirs.asynchronous, theirs.summing), Client(server.http_url) as client:
-        pieces = [one["y"].tolist() for one in client.stream("counts", {"x": np.array([3], np.float32)})]
-        assert pieces == [[0], [1], [2], [-1]]
+def test_streams_async_handlers_and_sequences_are_served(server: Server, address: str) -> None:
+    with attach(address, theirs.counts, theirs.asynchronous, theirs.summing), Client(server.http_url) as client:
+        chunks = [one["y"].tolist() for one in client.stream("counts", {"x": np.array([3], np.float32)})]
+        assert chunks == [[0], [1], [2], [-1]]
         np.testing.assert_array_equal(client.infer("asynchronous", {"x": X})["y"], X + 1)
         sums = [
             infer(
@@ -143,32 +143,32 @@ def test_streams_async_handlers_and_sequences_are_served(server: Server, place: 
         assert sums == [[1], [3], [6]]
 
 
-def test_each_request_may_be_answered_in_a_shape_of_its_own(server: Server, place: str) -> None:
+def test_each_response_may_have_a_different_shape(server: Server, address: str) -> None:
     @model(check_shapes=False, **theirs.ROWS)
     def answering(x: Any, ctx: Context) -> Any:
         return Answers(np.full((one.rows, 2, 3), x[0, 0], np.float32) for one in ctx.requests)
 
-    with attach(place, answering):
-        answer = infer(server.http_url, "answering", {"x": X[1:]})
-        np.testing.assert_array_equal(answer.array("y"), np.full((1, 2, 3), 3, np.float32))
+    with attach(address, answering):
+        response = infer(server.http_url, "answering", {"x": X[1:]})
+        np.testing.assert_array_equal(response.array("y"), np.full((1, 2, 3), 3, np.float32))
 
 
-def test_what_a_handler_raises_is_its_answer(server: Server, place: str) -> None:
+def test_handler_exceptions_map_to_error_responses(server: Server, address: str) -> None:
     @model(**theirs.FLOATS)
     def picky(x: Any) -> Any:
         if x[0] < 0:
             raise ConfigError("not like this") if x[0] < -1 else AlreadyExists("there is one")
         return x
 
-    with attach(place, picky) as attached:
-        answer = infer(server.http_url, "picky", {"x": np.array([-1], np.float32)})
-        assert (answer.status, answer.error()) == (400, "there is one")
+    with attach(address, picky) as attached:
+        response = infer(server.http_url, "picky", {"x": np.array([-1], np.float32)})
+        assert (response.status, response.error()) == (400, "there is one")
         assert infer(server.http_url, "picky", {"x": np.array([-2], np.float32)}).status == 500
         assert infer(server.http_url, "picky", {"x": np.array([1], np.float32)}).status == 200
         assert attached.alive
 
 
-def test_samples_warm_it_up_before_it_is_ready(server: Server, place: str) -> None:
+def test_warm_up_samples_run_before_the_model_is_ready(server: Server, address: str) -> None:
     seen: list[float] = []
 
     @model(warmup=Warmup([{"x": np.array([5], np.float32)}], repeat=2), instances=2, **theirs.FLOATS)
@@ -176,15 +176,15 @@ def test_samples_warm_it_up_before_it_is_ready(server: Server, place: str) -> No
         seen.append(float(x[0]))
         return x
 
-    with attach(place, warm):
+    with attach(address, warm):
         assert seen == [5.0] * 4
     with pytest.raises(LoadError, match="warm-up sample 0"):
-        attach(place, warm.with_options(warmup=[{"x": np.zeros((1, 2, 3), np.float32)}]))
+        attach(address, warm.with_options(warmup=[{"x": np.zeros((1, 2, 3), np.float32)}]))
     assert ready(server.http_url, "warm") == 404
 
 
-def test_more_models_and_versions_can_be_added(server: Server, place: str) -> None:
-    with attach(place) as attached:
+def test_more_models_and_versions_can_be_added(server: Server, address: str) -> None:
+    with attach(address) as attached:
         assert attached.models == []
         attached.add(theirs.double)
         attached.add(theirs.double.with_options(version="2"), theirs.slow)
@@ -192,7 +192,7 @@ def test_more_models_and_versions_can_be_added(server: Server, place: str) -> No
     assert [ready(server.http_url, *key) for key in attached.models] == [404, 404, 404]
 
 
-def test_a_name_that_is_taken_is_refused_and_nothing_is_built(server: Server, place: str) -> None:
+def test_attaching_an_existing_name_is_refused_before_the_build(server: Server, address: str) -> None:
     built: list[int] = []
 
     class Counting:
@@ -203,22 +203,22 @@ def test_a_name_that_is_taken_is_refused_and_nothing_is_built(server: Server, pl
             return x
 
     counting = model(**theirs.FLOATS)(Counting)
-    with attach(place, theirs.double) as attached:
+    with attach(address, theirs.double) as attached:
         with pytest.raises(AlreadyExists, match="model 'double' version '1' is attached already"):
-            attach(place, counting.with_options(name="double"))
+            attach(address, counting.with_options(name="double"))
         with pytest.raises(AlreadyExists, match="the server has a model 'own' of its own; attach it under another"):
             attached.add(counting.with_options(name="fresh"), counting.with_options(name="own", version="9"))
         with pytest.raises(StartupError, match="model 'fresh' version '1' is given twice"):
             attached.add(counting.with_options(name="fresh"), counting.with_options(name="fresh"))
         assert built == []
-        # What was refused has left nothing behind.
+        # The refused attach left nothing behind.
         attached.add(counting.with_options(name="fresh"))
         assert built == [1]
         assert ready(server.http_url, "own") == ready(server.http_url, "double") == 200
 
 
-def test_two_processes_may_attach_versions_of_one_model(server: Server, place: str) -> None:
-    first, second = attach(place, theirs.double), attach(place, theirs.double.with_options(version="2"))
+def test_two_processes_attach_versions_of_one_model(server: Server, address: str) -> None:
+    first, second = attach(address, theirs.double), attach(address, theirs.double.with_options(version="2"))
     first.detach()
     assert (ready(server.http_url, "double"), ready(server.http_url, "double", "2")) == (404, 200)
     assert second.alive
@@ -227,33 +227,33 @@ def test_two_processes_may_attach_versions_of_one_model(server: Server, place: s
 
 
 @pytest.mark.parametrize("action", ["load", "unload"])
-def test_clients_cannot_load_or_unload_it(place: str, tmp_path: Path, action: str) -> None:
+def test_clients_cannot_load_or_unload_attached_models(address: str, tmp_path: Path, action: str) -> None:
     (tmp_path / "models").mkdir()
     options: dict[str, Any] = {"repository": str(tmp_path / "models"), "model_control": "explicit"}
-    with Server(http="127.0.0.1:0", grpc=None, attach=place, **options) as server, attach(place, theirs.double):
-        answer = post(server.http_url, f"/v2/repository/models/double/{action}", b"{}")
-        assert answer.status == 400
-        assert answer.error() == "model 'double' is attached by another process, and only that can take it away"
+    with Server(http="127.0.0.1:0", grpc=None, attach=address, **options) as server, attach(address, theirs.double):
+        response = post(server.http_url, f"/v2/repository/models/double/{action}", b"{}")
+        assert response.status == 400
+        assert response.error() == "model 'double' is attached by another process, and only that can take it away"
         assert ready(server.http_url, "double") == 200
 
 
-def test_a_reload_cannot_take_the_name_and_leaves_it_alone(server: Server, place: str) -> None:
-    with attach(place, theirs.double):
+def test_reload_does_not_replace_an_attached_model(server: Server, address: str) -> None:
+    with attach(address, theirs.double):
         server.reload(lambda: [own.with_options(description="new")])
         with pytest.raises(Exception, match="is attached by another process"):
             server.reload(lambda: [own, own.with_options(name="double")])
         assert ready(server.http_url, "double") == ready(server.http_url, "own") == 200
 
 
-def test_a_model_that_cannot_be_built_is_told_with_its_own_exception(server: Server, place: str) -> None:
+def test_failed_build_raises_the_original_exception(server: Server, address: str) -> None:
     with pytest.raises(LoadError, match="model 'failing' version '1' could not be loaded: RuntimeError") as raised:
-        attach(place, theirs.double, theirs.failing)
+        attach(address, theirs.double, theirs.failing)
     assert str(raised.value.__cause__) == "the weights are not there"
     assert ready(server.http_url, "double") == ready(server.http_url, "failing") == 404
 
 
-def test_what_cannot_be_attached_is_refused_before_anything_is_asked(server: Server, place: str) -> None:
-    with attach(place) as attached:
+def test_process_instances_and_models_with_peers_cannot_be_attached(server: Server, address: str) -> None:
+    with attach(address) as attached:
         with pytest.raises(SignatureError, match="an attached model has threads"):
             attached.add(theirs.in_a_process)
         both = Pipeline("both", [Step("double")], inputs=["x"], outputs=["y"])
@@ -263,7 +263,7 @@ def test_what_cannot_be_attached_is_refused_before_anything_is_asked(server: Ser
             attached.add(theirs.double, own.with_options(name="calling", calls=["double"]))
 
 
-def test_it_is_found_by_the_ports_of_the_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_socket_is_found_by_the_servers_ports(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     with Server(own, http="127.0.0.1:0", grpc="127.0.0.1:0", attach="auto") as server:
         port = server.http_url.rpartition(":")[2]
@@ -287,7 +287,7 @@ def test_it_is_found_by_the_ports_of_the_server(monkeypatch: pytest.MonkeyPatch,
         (lambda folder: (folder.rmdir(), folder.write_text("")), "is not a folder"),
     ],
 )
-def test_a_folder_that_others_could_have_made_is_not_used(
+def test_untrusted_socket_folder_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, spoil: Any, problem: str
 ) -> None:
     monkeypatch.setattr("penstock._attach.socket_path._folders", lambda: [str(tmp_path / "penstock")])
@@ -299,7 +299,7 @@ def test_a_folder_that_others_could_have_made_is_not_used(
         attach("http://localhost:1", own, timeout=0)
 
 
-def test_a_bad_folder_is_not_in_the_way_of_a_good_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_untrusted_folder_does_not_hide_a_trusted_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     for folder, mode in ((first, 0o755), (second, 0o700)):
         folder.mkdir()
@@ -311,18 +311,18 @@ def test_a_bad_folder_is_not_in_the_way_of_a_good_one(monkeypatch: pytest.Monkey
             assert ready(server.http_url, "double") == 200
 
 
-def test_a_socket_that_is_left_over_is_taken_over_and_a_live_one_is_not(place: str) -> None:
-    path = place.removeprefix("unix:")
+def test_stale_socket_is_replaced_and_live_socket_is_kept(address: str) -> None:
+    path = address.removeprefix("unix:")
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left_over:
         left_over.bind(path)
-    with Server(own, http="127.0.0.1:0", grpc=None, attach=place) as server, attach(place, theirs.double):
+    with Server(own, http="127.0.0.1:0", grpc=None, attach=address) as server, attach(address, theirs.double):
         with pytest.raises(BindError, match=r"attach: cannot listen on unix:.*Address already in use"):
-            Server(own, http="127.0.0.1:0", grpc=None, attach=place).start()
+            Server(own, http="127.0.0.1:0", grpc=None, attach=address).start()
         assert ready(server.http_url, "double") == 200
     assert not os.path.exists(path)
     Path(path).write_text("something else")
     with pytest.raises(BindError, match=r"attach: cannot listen on unix:.*Address already in use"):
-        Server(own, http="127.0.0.1:0", grpc=None, attach=place).start()
+        Server(own, http="127.0.0.1:0", grpc=None, attach=address).start()
 
 
 @pytest.mark.parametrize(
@@ -336,23 +336,23 @@ def test_a_socket_that_is_left_over_is_taken_over_and_a_live_one_is_not(place: s
         ("http://localhost:1", Unavailable, "no server is there that was started with attach"),
     ],
 )
-def test_where_no_server_is_the_refusal_says_so(address: str, error: type[Exception], problem: str) -> None:
+def test_missing_server_is_reported(address: str, error: type[Exception], problem: str) -> None:
     with pytest.raises(error, match=problem):
         attach(address, own, timeout=0)
 
 
-def test_it_waits_for_a_server_to_come(place: str) -> None:
-    [waiting] = at_once([lambda: attach(place, theirs.double)])
-    with Server(own, http="127.0.0.1:0", grpc=None, attach=place) as server, waiting.result():
+def test_attach_waits_for_the_server_to_start(address: str) -> None:
+    [waiting] = at_once([lambda: attach(address, theirs.double)])
+    with Server(own, http="127.0.0.1:0", grpc=None, attach=address) as server, waiting.result():
         assert ready(server.http_url, "double") == 200
 
 
 @pytest.mark.parametrize("value", ["yes", "unix:", "unix:relative", "unix:/folder/", "127.0.0.1:1"])
-def test_a_setting_that_is_no_place_is_refused(value: str) -> None:
+def test_invalid_attach_settings_are_rejected(value: str) -> None:
     with pytest.raises(ConfigError, match=r"attach: .* is not unix:/path, auto or off"):
         Server(own, attach=value)
 
 
-def test_auto_needs_a_port(tmp_path: Path) -> None:
+def test_attach_auto_requires_a_port(tmp_path: Path) -> None:
     with pytest.raises(BindError, match="attach: auto is found by a port, and the server listens on none"):
         Server(own, http=f"unix:{tmp_path}/http.sock", grpc=None, attach="auto").start()

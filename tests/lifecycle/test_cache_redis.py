@@ -1,4 +1,4 @@
-"""Answers that servers share through a Redis: found by others, never believed unseen, missed by nobody."""
+"""Responses that servers share through Redis: hits on other servers, validated entries, outages without failures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FLOATS = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.f
 
 
 class Redis:
-    """A Redis of this test's own, on a socket in its folder."""
+    """A private Redis on a Unix socket in the test's folder."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         self.path, self.arguments = folder / "redis.sock", arguments
@@ -48,7 +48,7 @@ class Redis:
         return done.stdout.decode(errors="replace").strip()
 
     def count(self) -> int:
-        """How many answers lie there."""
+        """The number of stored responses."""
         return int(self("DBSIZE") or -1)
 
     def stop(self) -> None:
@@ -59,13 +59,13 @@ class Redis:
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[Redis]:
-    one = Redis(tmp_path)
-    yield one
-    one.stop()
+    first = Redis(tmp_path)
+    yield first
+    first.stop()
 
 
 class Served:
-    """A server of its own with a model that counts its calls."""
+    """A separate server with a model that counts its calls."""
 
     def __init__(self, stack: ExitStack, url: str, **cache: Any) -> None:
         self.calls = 0
@@ -75,14 +75,14 @@ class Served:
             return x * 2
 
         options: dict[str, Any] = {"batching": Batching(max_size=8), **FLOATS}
-        one = model(name="m", cache=Cache(**{"revision": "1", **cache}), **options)(plain)
-        self.server = stack.enter_context(Server(one, http="127.0.0.1:0", grpc=None, cache_redis=url))
+        first = model(name="m", cache=Cache(**{"revision": "1", **cache}), **options)(plain)
+        self.server = stack.enter_context(Server(first, http="127.0.0.1:0", grpc=None, cache_redis=url))
 
-    def ask(self, value: float = 1, headers: dict[str, str] | None = None) -> list[float]:
+    def infer(self, value: float = 1, headers: dict[str, str] | None = None) -> list[float]:
         body = json_body({"x": np.full((2, 1), value, np.float32)})
-        answer = post(self.server.http_url, "/v2/models/m/infer", body, headers)
-        assert answer.status == 200, answer.body
-        return list(answer.json()["outputs"][0]["data"])
+        response = post(self.server.http_url, "/v2/models/m/infer", body, headers)
+        assert response.status == 200, response.body
+        return list(response.json()["outputs"][0]["data"])
 
     def metric(self, name: str) -> float:
         return metric_at(self.server.http_url, f"penstock_cache_{name}_total")
@@ -90,72 +90,72 @@ class Served:
 
 @pytest.fixture
 def stack() -> Iterator[ExitStack]:
-    with ExitStack() as one:
-        yield one
+    with ExitStack() as first:
+        yield first
 
 
-def test_what_one_server_has_computed_another_finds(stack: ExitStack, redis: Redis) -> None:
-    one, other = Served(stack, redis.url), Served(stack, redis.url)
-    assert one.ask() == [2, 2]
-    until(lambda: redis.count() == 1, "the answer to be there")
-    assert [other.ask() for _ in range(2)] == [[2, 2], [2, 2]]
-    assert (one.calls, other.calls) == (1, 0)
-    # The second time from its own memory.
+def test_servers_share_cached_responses(stack: ExitStack, redis: Redis) -> None:
+    first, other = Served(stack, redis.url), Served(stack, redis.url)
+    assert first.infer() == [2, 2]
+    until(lambda: redis.count() == 1, "the response to be stored")
+    assert [other.infer() for _ in range(2)] == [[2, 2], [2, 2]]
+    assert (first.calls, other.calls) == (1, 0)
+    # The second hit is from its own memory.
     assert [other.metric(name) for name in ("hits", "shared_hits", "misses", "failures")] == [2, 1, 0, 0]
-    # And it outlives both.
+    # The entry outlives both servers.
     third = Served(stack, redis.url)
-    assert (third.ask(), third.calls) == ([2, 2], 0)
+    assert (third.infer(), third.calls) == ([2, 2], 0)
 
 
-def test_another_revision_caller_or_server_is_another_answer(stack: ExitStack, redis: Redis) -> None:
-    one = Served(stack, redis.url)
-    one.ask(headers={"authorization": "Bearer a"})
-    until(lambda: redis.count() == 1, "the answer to be there")
+def test_revision_client_and_server_are_part_of_the_cache_key(stack: ExitStack, redis: Redis) -> None:
+    first = Served(stack, redis.url)
+    first.infer(headers={"authorization": "Bearer a"})
+    until(lambda: redis.count() == 1, "the response to be stored")
     stranger, newer, alone = Served(stack, redis.url), Served(stack, redis.url, revision="2"), None
-    stranger.ask(headers={"authorization": "Bearer b"})
-    newer.ask(headers={"authorization": "Bearer a"})
+    stranger.infer(headers={"authorization": "Bearer b"})
+    newer.infer(headers={"authorization": "Bearer a"})
     assert (stranger.calls, newer.calls) == (1, 1)
-    until(lambda: redis.count() == 3, "the answers to be there")
+    until(lambda: redis.count() == 3, "the responses to be stored")
     alone = Served(stack, redis.url, revision=None)
-    alone.ask(headers={"authorization": "Bearer a"})
+    alone.infer(headers={"authorization": "Bearer a"})
     assert alone.calls == 1
     assert redis.count() == 3
 
 
-def test_what_was_damaged_there_is_computed(stack: ExitStack, redis: Redis) -> None:
-    Served(stack, redis.url).ask()
-    until(redis.count, "the answer to be there")
+def test_damaged_entries_are_recomputed(stack: ExitStack, redis: Redis) -> None:
+    Served(stack, redis.url).infer()
+    until(redis.count, "the response to be stored")
     length = lambda: redis("EVAL", "return redis.call('STRLEN', redis.call('KEYS', '*')[1])", "0")  # noqa: E731
     whole = length()
     for value in (b"", b"PSC1", b"\x00" * 200):
-        # Who computed it laid it there again.
-        until(lambda: length() == whole, "the answer to be whole")
-        # The key is bytes that no argument can hold.
+        # The server that recomputed it stores it again.
+        until(lambda: length() == whole, "the entry to be stored again")
+        # The key has bytes that an argument cannot hold.
         assert redis(
             "EVAL",
-            f"return #redis.call('KEYS', '*') == 1 and redis.call('SET', redis.call('KEYS', '*')[1], '{shown(value)}')",
+            f"return #redis.call('KEYS', '*') == 1 and redis.call('SET', redis.call('KEYS', '*')[1], '{lua(value)}')",
             "0",
         )
         other = Served(stack, redis.url)
-        assert (other.ask(), other.calls, other.metric("failures")) == ([2, 2], 1, 0)
+        assert (other.infer(), other.calls, other.metric("failures")) == ([2, 2], 1, 0)
 
 
-def shown(value: bytes) -> str:
-    """As a text of Lua."""
+def lua(value: bytes) -> str:
+    """A Lua string literal."""
     return "".join(f"\\{byte:03d}" for byte in value)
 
 
-def test_the_age_goes_with_the_answer(stack: ExitStack, redis: Redis) -> None:
-    Served(stack, redis.url, ttl=1000.0).ask()
+def test_entry_age_is_shared_with_the_response(stack: ExitStack, redis: Redis) -> None:
+    Served(stack, redis.url, ttl=1000.0).infer()
     until(redis.count)
-    left = int(redis("EVAL", "return redis.call('PTTL', redis.call('KEYS', '*')[1])", "0"))
-    assert 0 < left <= 1_000_000
-    # One that keeps answers for less takes none that is older.
+    remaining_ms = int(redis("EVAL", "return redis.call('PTTL', redis.call('KEYS', '*')[1])", "0"))
+    assert 0 < remaining_ms <= 1_000_000
+    # A server with a shorter ttl ignores older entries.
     other = Served(stack, redis.url, ttl=1e-6)
-    assert (other.ask(), other.calls) == ([2, 2], 1)
+    assert (other.infer(), other.calls) == ([2, 2], 1)
 
 
-def test_nobody_hears_of_a_redis_that_is_gone_hangs_or_refuses(redis: Redis, tmp_path: Path) -> None:
+def test_redis_outage_hang_or_refusal_fails_no_request(redis: Redis, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(
         "import numpy as np\n"
         "from penstock import Cache, Tensor, model\n"
@@ -169,14 +169,14 @@ def test_nobody_hears_of_a_redis_that_is_gone_hangs_or_refuses(redis: Redis, tmp
     with Serving(
         "app.py", *ports, "--cache-redis", "env:CACHE_URL", folder=tmp_path, environment=environment
     ) as serving:
-        asked = iter(range(100_000))
+        values = iter(range(100_000))
 
-        def ask() -> None:
-            body = json_body({"x": np.full((2, 1), next(asked), np.float32)})
+        def infer() -> None:
+            body = json_body({"x": np.full((2, 1), next(values), np.float32)})
             assert post(serving.http, "/v2/models/m/infer", body).status == 200
 
         failures = lambda: metric_at(serving.http, "penstock_cache_failures_total")  # noqa: E731
-        ask()
+        infer()
         until(redis.count)
         for fail, mend in (
             (redis.stop, redis.start),
@@ -185,31 +185,31 @@ def test_nobody_hears_of_a_redis_that_is_gone_hangs_or_refuses(redis: Redis, tmp
         ):
             before = failures()
             fail()
-            until(lambda before=before: (ask(), failures() > before)[1], "a failure to be counted")  # type: ignore[misc]
+            until(lambda before=before: (infer(), failures() > before)[1], "a failure to be counted")  # type: ignore[misc]
             mend()
             if fail == redis.stop:
-                known = redis.count()
-                until(lambda known=known: (ask(), redis.count() > known)[1], "it to be asked again")  # type: ignore[misc]
+                stored = redis.count()
+                until(lambda stored=stored: (infer(), redis.count() > stored)[1], "Redis to be used again")  # type: ignore[misc]
         until(lambda: "the shared cache fails" in serving.err, "the log to say so")
         assert len(re.findall("the shared cache fails", serving.err)) == 1
         assert str(redis.path) not in serving.err
 
 
-def test_over_tcp_with_a_password(tmp_path: Path, stack: ExitStack) -> None:
+def test_redis_over_tcp_with_a_password(tmp_path: Path, stack: ExitStack) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     redis = Redis(tmp_path, "--port", str(port), "--bind", "127.0.0.1")
     stack.callback(redis.stop)
     assert redis("CONFIG", "SET", "requirepass", "hush") == "OK"
-    one = Served(stack, f"redis://:hush@127.0.0.1:{port}/0")
-    assert one.ask() == [2, 2]
-    until(lambda: redis("-a", "hush", "DBSIZE") == "1", "the answer to be there")
-    assert one.metric("failures") == 0
+    first = Served(stack, f"redis://:hush@127.0.0.1:{port}/0")
+    assert first.infer() == [2, 2]
+    until(lambda: redis("-a", "hush", "DBSIZE") == "1", "the response to be stored")
+    assert first.metric("failures") == 0
 
 
 @pytest.mark.parametrize("url", ["http://top-secret", "top-secret", "rediss://:top-secret@here:1"])
-def test_a_url_that_is_none_is_refused_and_not_shown(url: str) -> None:
-    one = model(name="m", **FLOATS)(lambda x: x)
+def test_invalid_redis_url_is_rejected_without_being_printed(url: str) -> None:
+    first = model(name="m", **FLOATS)(lambda x: x)
     with pytest.raises(ConfigError, match=r"^cache_redis: expected redis://") as refused:
-        Server(one, http="127.0.0.1:0", grpc=None, cache_redis=url).start()
+        Server(first, http="127.0.0.1:0", grpc=None, cache_redis=url).start()
     assert "top-secret" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""A cache over the life of its model: a reload answers nothing from before. And a real server, seen by real clients."""
+"""A cache across reloads of its model, and a served cache as real clients see it."""
 
 from __future__ import annotations
 
@@ -32,43 +32,43 @@ def times(x):
 PORTS = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
 
 
-def test_a_model_that_is_loaded_again_begins_with_nothing(tmp_path: Path) -> None:
+def test_reloaded_model_starts_with_an_empty_cache(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "models")
     repository.write("m", "1", CODE.format(factor=2))
     options: dict[str, Any] = {"http": "127.0.0.1:0", "grpc": None, "model_control": "explicit", "load_models": "m"}
     with Server(repository=repository.path, **options) as server:
-        caller = Caller(server.http_url)
-        assert [caller.factor("m") for _ in range(3)] == [2, 2, 2]
+        client = Caller(server.http_url)
+        assert [client.factor("m") for _ in range(3)] == [2, 2, 2]
         repository.write("m", "1", CODE.format(factor=3))
-        assert caller.load("m")[0] == 200
-        assert [caller.factor("m") for _ in range(2)] == [3, 3]
+        assert client.load("m")[0] == 200
+        assert [client.factor("m") for _ in range(2)] == [3, 3]
         hits = get(server.http_url, "/v2/models/m/stats").json()["model_stats"][0]["inference_stats"]["cache_hit"]
         assert hits["count"] == 1
-        # What the old one kept is free again; the series goes on.
+        # The old model's entries are freed; the series continues.
         assert metric_at(server.http_url, "penstock_cache_hits_total", model="m") == 3
-        kept = lambda: metric_at(server.http_url, "penstock_cache_bytes", model="m")  # noqa: E731
-        assert kept() > 0
-        assert caller.load("m")[0] == 200
-        until(lambda: kept() == 0, "the old model to be gone")
-        # A client that sends the configuration back, as it got it, is understood.
+        cached_bytes = lambda: metric_at(server.http_url, "penstock_cache_bytes", model="m")  # noqa: E731
+        assert cached_bytes() > 0
+        assert client.load("m")[0] == 200
+        until(lambda: cached_bytes() == 0, "the old model to be gone")
+        # A client may send back the configuration that it received.
         config = get(server.http_url, "/v2/models/m/config").json()
         assert config["response_cache"] == {"enable": True}
-        assert caller.load("m", config)[0] == 200
-        status, refusal = caller.load("m", {**config, "response_cache": {"enable": False}})
+        assert client.load("m", config)[0] == 200
+        status, refusal = client.load("m", {**config, "response_cache": {"enable": False}})
         assert (status, "config 'response_cache' cannot be overridden" in refusal["error"]) == (400, True)
 
 
-def test_code_that_is_reloaded_begins_with_nothing(tmp_path: Path) -> None:
+def test_reloaded_code_starts_with_an_empty_cache(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(CODE.format(factor=2))
     with Serving("app.py", *PORTS, folder=tmp_path) as serving:
-        caller = Caller(serving.http)
-        assert [caller.factor("m") for _ in range(2)] == [2, 2]
+        client = Caller(serving.http)
+        assert [client.factor("m") for _ in range(2)] == [2, 2]
         (tmp_path / "app.py").write_text(CODE.format(factor=30))
         serving.process.send_signal(signal.SIGHUP)
-        until(lambda: caller.factor("m") == 30, "the code of after")
+        until(lambda: client.factor("m") == 30, "the code of after")
 
 
-def test_tritonclient_sees_the_hits_of_a_real_server(tmp_path: Path) -> None:
+def test_tritonclient_reports_cache_hits(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(CODE.format(factor=2))
     with Serving("app.py", *PORTS, "--shared-memory", "local", folder=tmp_path) as serving:
         ones = np.ones((1, 1), np.float32)
@@ -92,7 +92,7 @@ def test_tritonclient_sees_the_hits_of_a_real_server(tmp_path: Path) -> None:
 
 
 def shared(client: thttp.InferenceServerClient, array: np.ndarray[Any, Any]) -> None:
-    """The same request with all of its tensors in shared memory: a hit that is written there."""
+    """The equal request with all tensors in shared memory: a hit is written there."""
     region = shm.create_shared_memory_region("io", f"/penstock-cache-{os.getpid()}", 8)
     try:
         shm.set_shared_memory_region(region, [array])

@@ -1,4 +1,4 @@
-"""Models that clients load and unload, and that code of the user's own brings."""
+"""Models that clients load and unload through a control written by the user."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def times(name: str, factor: float) -> Model[..., Any]:
 
 
 class Shelf:
-    """Has models of any name but a few, each time with a greater factor."""
+    """A control with models of almost any name; each load has a greater factor."""
 
     def __init__(self) -> None:
         self.server: Server | None = None
-        self.asked: list[tuple[str, str | None]] = []
+        self.requests: list[tuple[str, str | None]] = []
 
     def load(self, name: str, config: str | None, files: Mapping[str, bytes]) -> None:
         assert not files
-        self.asked.append((name, config))
+        self.requests.append((name, config))
         if name == "secret":
             raise Forbidden("not for you")
         if name == "late":
@@ -39,33 +39,33 @@ class Shelf:
         if name == "broken":
             raise OSError("/secret/place")
         assert self.server is not None
-        self.server.add(times(name, len(self.asked)), replace=True)
+        self.server.add(times(name, len(self.requests)), replace=True)
 
     def unload(self, name: str) -> None:
         assert self.server is not None
         self.server.remove(name)
 
 
-def asked(server: Server, name: str, action: str = "load", body: bytes = b"{}") -> tuple[int, Any]:
-    answer = post(server.http_url, f"/v2/repository/models/{name}/{action}", body)
-    return answer.status, answer.json() if answer.body else None
+def send_request(server: Server, name: str, action: str = "load", body: bytes = b"{}") -> tuple[int, Any]:
+    response = post(server.http_url, f"/v2/repository/models/{name}/{action}", body)
+    return response.status, response.json() if response.body else None
 
 
 def factor(server: Server, name: str) -> float | int:
-    answer = infer(server.http_url, name, {"x": X})
-    return float(answer.array("y")[0]) if answer.status == 200 else answer.status
+    response = infer(server.http_url, name, {"x": X})
+    return float(response.array("y")[0]) if response.status == 200 else response.status
 
 
-def test_clients_load_and_unload_what_the_control_brings() -> None:
+def test_clients_load_and_unload_models_of_a_custom_control() -> None:
     shelf = Shelf()
     with Server.empty(http="127.0.0.1:0", grpc="127.0.0.1:0", control=shelf) as server:
         shelf.server = server
         assert factor(server, "a") == 404
-        assert asked(server, "a")[0] == 200
+        assert send_request(server, "a")[0] == 200
         assert factor(server, "a") == 1
-        # Again: in its place.
-        assert asked(server, "a", body=b'{"parameters": {"config": "{}"}}')[0] == 200
-        assert (factor(server, "a"), shelf.asked) == (2, [("a", None), ("a", "{}")])
+        # A second load replaces the model.
+        assert send_request(server, "a", body=b'{"parameters": {"config": "{}"}}')[0] == 200
+        assert (factor(server, "a"), shelf.requests) == (2, [("a", None), ("a", "{}")])
         with grpc.insecure_channel(server.grpc_url) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             stub.RepositoryModelLoad(service_pb2.RepositoryModelLoadRequest(model_name="b"))
@@ -75,39 +75,39 @@ def test_clients_load_and_unload_what_the_control_brings() -> None:
             with pytest.raises(grpc.RpcError) as refused:
                 stub.RepositoryModelUnload(service_pb2.RepositoryModelUnloadRequest(model_name="b"))
             assert refused.value.code() is grpc.StatusCode.NOT_FOUND
-        assert asked(server, "a", "unload")[0] == 200
+        assert send_request(server, "a", "unload")[0] == 200
         assert factor(server, "a") == 404
 
 
-def test_what_the_control_raises_is_the_answer() -> None:
+def test_exceptions_of_the_control_map_to_error_responses() -> None:
     shelf = Shelf()
     with Server(times("own", 9), http="127.0.0.1:0", grpc=None, control=shelf) as server:
         shelf.server = server
-        assert asked(server, "secret") == (403, {"error": "not for you"})
-        assert asked(server, "late") == (503, {"error": "come back later"})
-        assert asked(server, "none", "unload") == (404, {"error": "the server was given no model 'none'"})
-        # What is no error of ours is nobody's business.
-        assert asked(server, "broken") == (500, {"error": "model 'broken': the server failed to load it"})
-        assert asked(server, "a")[0] == 200
+        assert send_request(server, "secret") == (403, {"error": "not for you"})
+        assert send_request(server, "late") == (503, {"error": "come back later"})
+        assert send_request(server, "none", "unload") == (404, {"error": "the server was given no model 'none'"})
+        # Other exceptions are not shown to clients.
+        assert send_request(server, "broken") == (500, {"error": "model 'broken': the server failed to load it"})
+        assert send_request(server, "a")[0] == 200
         assert factor(server, "own") == 9
 
 
-def test_files_are_refused_unless_they_are_let_in() -> None:
+def test_load_files_are_refused_by_default() -> None:
     shelf = Shelf()
     with Server.empty(http="127.0.0.1:0", grpc=None, control=shelf) as server:
         shelf.server = server
-        status, said = asked(server, "a", body=b'{"parameters": {"config": "{}", "file:1/a": "YWJj"}}')
+        status, body = send_request(server, "a", body=b'{"parameters": {"config": "{}", "file:1/a": "YWJj"}}')
         assert status == 501
-        assert said == {"error": "load parameters 'file:...' are refused: the server was not started with load_files"}
-        assert shelf.asked == []
+        assert body == {"error": "load parameters 'file:...' are refused: the server was not started with load_files"}
+        assert shelf.requests == []
 
 
-def test_a_control_and_folders_exclude_each_other(tmp_path: Path) -> None:
+def test_control_and_repository_are_mutually_exclusive(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"^control: models come from the folders of `repository`, or by a control"):
         Server.empty(repository=tmp_path, control=Shelf())
 
 
-def test_a_server_with_a_control_may_begin_empty() -> None:
+def test_server_with_a_control_may_start_empty() -> None:
     shelf = Shelf()
     with Server(http="127.0.0.1:0", grpc=None, control=shelf) as server, pytest.raises(NotFound):
         server.remove("a")

@@ -1,4 +1,4 @@
-"""The end of a served process: what a signal does, what the drain lets finish, and what its deadline cuts."""
+"""The stop of a served process: signals, requests that the drain finishes, and its deadline."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ X = np.array([1, 2], np.float32)
 
 
 class Gated:
-    """The model of models/gated.py, and the folder that opens it."""
+    """The model of models/gated.py, and the folder of its gate."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -32,7 +32,7 @@ class Gated:
         return Serving("gated.py", *ports, *arguments, environment={"GATE": str(self.folder)})
 
     def fill(self, server: Serving, count: int = 3) -> list[Any]:
-        """Requests of which one computes and the others wait for it."""
+        """Sends requests: one computes, the others are queued."""
         futures = at_once([lambda: infer(server.http, "gated", {"x": X})] * count)
         until(lambda: list(self.folder.glob("entered-*")), "a request in the handler")
         until(lambda: metric_at(server.http, "penstock_in_flight") == count, "all requests in flight")
@@ -47,8 +47,8 @@ def gated(tmp_path: Path) -> Gated:
     return Gated(tmp_path)
 
 
-def answered_or_cut(call: Callable[[], Answer]) -> int | None:
-    """The status of an answer; None where the connection ended without one."""
+def status_or_none(call: Callable[[], Answer]) -> int | None:
+    """The status of a response; None if the connection ended without one."""
     try:
         return call().status
     except (OSError, http.client.HTTPException):
@@ -58,7 +58,7 @@ def answered_or_cut(call: Callable[[], Answer]) -> int | None:
 @pytest.mark.fault("SIGTERM under load", "SIGTERM in compute")
 @pytest.mark.trap("T70")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated: Gated, number: signal.Signals) -> None:
+def test_signal_under_load_refuses_new_requests_and_finishes_others(gated: Gated, number: signal.Signals) -> None:
     with gated.serve() as server:
         futures = gated.fill(server)
         body, headers = binary_body({"x": X})
@@ -74,17 +74,17 @@ def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated:
         until(lambda: metric_at(server.http, "penstock_connections") >= 5, "both connections to be accepted")
         server.signal(number)
         server.said("stopping")
-        until(lambda: answered_or_cut(lambda: get(server.http, "/v2/health/ready")) != 200, "not to be ready")
-        until(lambda: answered_or_cut(lambda: infer(server.http, "gated", {"x": X})) in (None, 503), "a refusal")
+        until(lambda: status_or_none(lambda: get(server.http, "/v2/health/ready")) != 200, "not to be ready")
+        until(lambda: status_or_none(lambda: infer(server.http, "gated", {"x": X})) in (None, 503), "a refusal")
         asking.sendall(b"\r\n")
         readiness = read_answer(asking)
         assert readiness.status == 503
-        assert readiness.headers["connection"] == "close", "a client that keeps its connection must be told"
+        assert readiness.headers["connection"] == "close", "a keep-alive client must be notified"
         started.sendall(body[20:])
         gated.open()
-        answers = [future.result() for future in futures] + [read_answer(started)]
-        assert [answer.status for answer in answers] == [200] * 4
-        assert [answer.array("y").tolist() for answer in answers] == [[2, 4]] * 4
+        responses = [future.result() for future in futures] + [read_answer(started)]
+        assert [response.status for response in responses] == [200] * 4
+        assert [response.array("y").tolist() for response in responses] == [[2, 4]] * 4
         assert server.exit_status() == 0
         assert server.err.splitlines() == [
             "penstock: stopping: requests have 30 s to finish; signal again to stop at once"
@@ -93,7 +93,7 @@ def test_a_signal_under_load_refuses_new_requests_and_finishes_all_others(gated:
         started.close()
 
 
-def test_a_grpc_call_finishes_while_the_server_drains(gated: Gated) -> None:
+def test_grpc_call_finishes_during_drain(gated: Gated) -> None:
     with gated.serve() as server, grpc.insecure_channel(server.grpc) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         request = service_pb2.ModelInferRequest(model_name="gated", raw_input_contents=[X.tobytes()])
@@ -115,44 +115,44 @@ def test_a_grpc_call_finishes_while_the_server_drains(gated: Gated) -> None:
         assert server.exit_status() == 0
 
 
-def test_the_drain_deadline_cuts_what_still_runs_and_names_it(gated: Gated) -> None:
+def test_drain_deadline_cuts_running_requests_and_names_their_model(gated: Gated) -> None:
     with gated.serve("--drain-timeout", "300ms") as server:
         futures = gated.fill(server)
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 3
         assert server.err.splitlines()[-1] == "penstock: cut off: gated (version 1): 3 requests"
-        statuses = [answered_or_cut(future.result) for future in futures]
-        # Those that waited are told; the one in the handler may only see its connection end.
+        statuses = [status_or_none(future.result) for future in futures]
+        # Queued requests get an error; the running one may only see its connection close.
         assert statuses.count(503) >= 2
         assert set(statuses) <= {503, None}
 
 
-def test_a_request_that_waited_is_told_why_it_was_cut(gated: Gated) -> None:
+def test_cut_queued_requests_get_the_reason(gated: Gated) -> None:
     with gated.serve("--drain-timeout", "300ms") as server:
         futures = gated.fill(server)
         server.signal(signal.SIGTERM)
         server.exit_status()
-        told = [future.result().error() for future in futures if not future.exception()]
-        assert told
-        assert set(told) == {"the server was stopped before the request was answered"}
+        errors = [future.result().error() for future in futures if not future.exception()]
+        assert errors
+        assert set(errors) == {"the server was stopped before the request was answered"}
 
 
 @pytest.mark.fault("SIGTERM twice")
-def test_a_second_signal_stops_at_once(gated: Gated) -> None:
+def test_second_signal_stops_at_once(gated: Gated) -> None:
     with gated.serve("--drain-timeout", "10m") as server:
         futures = gated.fill(server)
         server.signal(signal.SIGTERM)
         server.said("stopping: requests have 600 s to finish")
         server.signal(signal.SIGTERM)
-        # Ten minutes would be far beyond this test's patience.
+        # Ten minutes would exceed the test's timeout.
         assert server.exit_status() == 3
         assert "penstock: stopping at once" in server.err
         assert "penstock: cut off: " in server.err
-        assert {answered_or_cut(future.result) for future in futures} <= {503, None}
+        assert {status_or_none(future.result) for future in futures} <= {503, None}
 
 
 @pytest.mark.fault("SIGTERM twice")
-def test_two_signals_within_20_milliseconds_are_two(gated: Gated) -> None:
+def test_two_signals_within_20_milliseconds_both_count(gated: Gated) -> None:
     with gated.serve("--drain-timeout", "10m") as server:
         gated.fill(server)
         server.signal(signal.SIGTERM)
@@ -162,14 +162,14 @@ def test_two_signals_within_20_milliseconds_are_two(gated: Gated) -> None:
         assert "penstock: stopping at once" in server.err
 
 
-def test_an_idle_server_stops_while_clients_hold_connections_open(gated: Gated) -> None:
+def test_idle_server_stops_despite_open_connections(gated: Gated) -> None:
     with gated.serve() as server, connect(server.http), connect(server.grpc):
         until(lambda: metric_at(server.http, "penstock_connections") >= 2, "the connections")
         server.signal(signal.SIGINT)
         assert server.exit_status() == 0
 
 
-def test_a_signal_while_models_load_ends_the_start(tmp_path: Path) -> None:
+def test_signal_while_models_load_aborts_the_start(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import pathlib, time, numpy\n"
         "from penstock import Tensor, model\n"

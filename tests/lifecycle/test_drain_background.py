@@ -1,4 +1,4 @@
-"""What models ask of each other after their own answer is finished by a drain, too."""
+"""Peer calls that a model makes after its response, finished by a drain."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock import Context, Model, Server, Tensor
 from penstock.client import Client
 
 
-def test_a_drain_waits_for_what_a_model_asked_after_its_answer() -> None:
+def test_drain_waits_for_peer_calls_made_after_the_response() -> None:
     done: list[float] = []
     tasks = []
 
@@ -24,10 +24,10 @@ def test_a_drain_waits_for_what_a_model_asked_after_its_answer() -> None:
             begun = asyncio.Event()
 
             async def later() -> None:
-                asked = asyncio.ensure_future(ctx.models["slow"].aio(x=x))
+                call = asyncio.ensure_future(ctx.models["slow"].aio(x=x))
                 await asyncio.sleep(0)
                 begun.set()
-                done.append(float((await asked)[0]))
+                done.append(float((await call)[0]))
 
             tasks.append(asyncio.create_task(later()))
             await begun.wait()

@@ -1,4 +1,4 @@
-"""Signals while something holds the interpreter: they are handled as they come, and the deadline is kept."""
+"""Signals while a handler holds the GIL: they are handled at once, and the deadline holds."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from serving_process import Serving
 from waiting import at_once, until
 
 FOREVER = 1000.0
-"""Far more than a test's patience, in seconds."""
+"""Seconds, far more than the timeout of a test."""
 LEFT = "penstock: left without waiting for what holds the interpreter"
 
 
 class Held:
-    """The model of models/holding.py, and the folder in which its calls leave a file."""
+    """The model of models/holding.py, and the folder where its calls leave a file."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -30,10 +30,10 @@ class Held:
         return Serving("holding.py", "--http", "127.0.0.1:0", *arguments, environment=environment, up=up)
 
     def hold(self, server: Serving, seconds: float, count: int = 1) -> list[Any]:
-        """Requests of which the first holds the interpreter, and the others wait for it."""
+        """Sends requests: the first holds the GIL, the others are queued."""
         before = len(list(self.folder.iterdir()))
         futures = at_once([lambda: infer(server.http, "Holding", {"x": np.array([seconds], np.float32)})] * count)
-        until(lambda: len(list(self.folder.iterdir())) > before, "a call that holds the interpreter")
+        until(lambda: len(list(self.folder.iterdir())) > before, "a call that holds the GIL")
         until(lambda: metric_at(server.http, "penstock_in_flight") == count, "all requests in flight")
         return futures
 
@@ -48,7 +48,7 @@ def is_ready(server: Serving) -> bool:
 
 
 @pytest.mark.fault("SIGTERM while held")
-def test_a_signal_is_handled_at_once_and_what_runs_is_finished(held: Held) -> None:
+def test_signal_is_handled_at_once_and_running_requests_finish(held: Held) -> None:
     with held.serve() as server:
         (future,) = held.hold(server, 3)
         assert is_ready(server)
@@ -56,31 +56,31 @@ def test_a_signal_is_handled_at_once_and_what_runs_is_finished(held: Held) -> No
         until(lambda: is_draining(server.http), "not to be ready")
         refused = infer(server.http, "Holding", {"x": np.array([0], np.float32)})
         assert (refused.status, refused.error()) == (503, "the server is shutting down")
-        assert not future.done(), "all of this happens while the interpreter is held"
+        assert not future.done(), "the GIL is still held"
         assert future.result().array("y").tolist() == [6]
         assert server.exit_status() == 0
         assert LEFT not in server.err
 
 
 @pytest.mark.fault("SIGTERM while held")
-def test_the_deadline_is_kept_by_a_process_whose_interpreter_is_held(held: Held) -> None:
+def test_drain_deadline_holds_while_the_gil_is_held(held: Held) -> None:
     with held.serve("--drain-timeout", "300ms") as server:
         futures = held.hold(server, FOREVER, count=3)
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 3
         assert server.err.splitlines() == [LEFT, "penstock: cut off: Holding (version 1): 3 requests"]
-        # Of requests that come at once, any may be computed first.
+        # Any of the concurrent requests may be computed first.
         assert any(one.exception() for one in futures)
-        told = {one.result().error() for one in futures if not one.exception()}
-        assert told == {"the server was stopped before the request was answered"}
+        errors = {one.result().error() for one in futures if not one.exception()}
+        assert errors == {"the server was stopped before the request was answered"}
 
 
 @pytest.mark.fault("SIGTERM twice", "SIGTERM while held")
-def test_a_second_signal_ends_a_process_whose_interpreter_is_held(held: Held) -> None:
+def test_second_signal_stops_a_process_whose_gil_is_held(held: Held) -> None:
     with held.serve("--drain-timeout", "10m") as server:
         held.hold(server, FOREVER)
         server.signal(signal.SIGTERM)
-        # So soon that Python would have taken both for one.
+        # So soon that Python would merge both into one.
         time.sleep(0.02)
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 3
@@ -88,7 +88,7 @@ def test_a_second_signal_ends_a_process_whose_interpreter_is_held(held: Held) ->
 
 
 @pytest.mark.fault("SIGTERM while held")
-def test_an_interpreter_that_is_held_after_the_drain_does_not_keep_the_process(held: Held) -> None:
+def test_process_exits_though_the_gil_is_held_after_the_drain(held: Held) -> None:
     with held.serve("--drain-timeout", "300ms") as server:
         (held.folder / "closing").touch()
         server.signal(signal.SIGTERM)
@@ -98,7 +98,7 @@ def test_an_interpreter_that_is_held_after_the_drain_does_not_keep_the_process(h
 
 @pytest.mark.fault("SIGTERM while held")
 @pytest.mark.parametrize(("timeout", "signals"), [("300ms", 1), ("10m", 2)])
-def test_a_signal_ends_a_start_that_holds_the_interpreter(held: Held, timeout: str, signals: int) -> None:
+def test_signal_aborts_a_start_that_holds_the_gil(held: Held, timeout: str, signals: int) -> None:
     with held.serve("--drain-timeout", timeout, loading=FOREVER, up=False) as server:
         until(lambda: list(held.folder.iterdir()), "the model to be built")
         for _ in range(signals):

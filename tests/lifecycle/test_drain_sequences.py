@@ -1,4 +1,4 @@
-"""The end of a served process whose models keep sequences: none begins, those that are active may end."""
+"""The drain of a server with sequences: active ones may finish, new ones are refused."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def step(server: Serving, identifier: int, value: float, **marks: bool) -> Answe
     return post(server.http, "/v2/models/counting/infer", json.dumps(document).encode())
 
 
-def total(answer: Answer) -> float:
-    assert answer.status == 200, answer.body
-    return float(answer.json()["outputs"][0]["data"][0])
+def total(response: Answer) -> float:
+    assert response.status == 200, response.body
+    return float(response.json()["outputs"][0]["data"][0])
 
 
 def draining(server: Serving) -> None:
@@ -35,7 +35,7 @@ def draining(server: Serving) -> None:
     until(lambda: get(server.http, "/v2/health/ready").status == 503, "the drain")
 
 
-def test_active_sequences_go_on_to_their_end_and_none_begins() -> None:
+def test_active_sequences_continue_and_new_ones_are_refused() -> None:
     with Serving("counting.py", "double.py", *PORTS) as server:
         assert total(step(server, 1, 1.0, start=True)) == 1.0
         assert total(step(server, 2, 10.0, start=True)) == 10.0
@@ -48,12 +48,12 @@ def test_active_sequences_go_on_to_their_end_and_none_begins() -> None:
         plain = post(server.http, "/v2/models/double/infer", other.encode())
         assert (plain.status, plain.json()["error"]) == (503, "the server is shutting down")
         assert total(step(server, 2, 1.0, end=True)) == 11.0
-        assert server.process.poll() is None, "one is left"
+        assert server.process.poll() is None, "one sequence is still active"
         assert total(step(server, 1, 3.0, end=True)) == 6.0
         assert server.process.wait(timeout=20) == 0
 
 
-def test_active_sequences_go_on_through_every_transport() -> None:
+def test_active_sequences_continue_over_every_transport() -> None:
     ports = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--cloud-events", "--sagemaker")
     with Serving("counting.py", *ports) as server:
 
@@ -61,15 +61,15 @@ def test_active_sequences_go_on_through_every_transport() -> None:
             x = tritonclient.grpc.InferInput("x", [1, 1], "FP32")
             x.set_data_from_numpy(np.ones((1, 1), np.float32))
             with tritonclient.grpc.InferenceServerClient(server.grpc) as client:
-                answer = client.infer("counting", [x], sequence_id=1, compression_algorithm=compression)
-            return float(answer.as_numpy("total")[0, 0])
+                response = client.infer("counting", [x], sequence_id=1, compression_algorithm=compression)
+            return float(response.as_numpy("total")[0, 0])
 
         def over_v1(path: str, **more: Any) -> float:
             document = {"instances": [[1.0]], "parameters": {"sequence_id": 1, **more}}
             headers = {"Content-Type": "application/json"}
-            answer = post(server.http, path, json.dumps(document).encode(), headers)
-            assert answer.status == 200, answer.body
-            return float(answer.json()["predictions"][0][0])
+            response = post(server.http, path, json.dumps(document).encode(), headers)
+            assert response.status == 200, response.body
+            return float(response.json()["predictions"][0][0])
 
         assert over_v1("/v1/models/counting:predict", sequence_start=True) == 1.0
         draining(server)
@@ -81,7 +81,7 @@ def test_active_sequences_go_on_through_every_transport() -> None:
         assert server.process.wait(timeout=20) == 0
 
 
-def test_the_deadline_cuts_a_sequence_and_names_its_model() -> None:
+def test_drain_deadline_cuts_a_sequence_and_names_its_model() -> None:
     with Serving("counting.py", *PORTS, "--drain-timeout", "300ms") as server:
         total(step(server, 1, 1.0, start=True))
         server.process.send_signal(signal.SIGTERM)
@@ -90,7 +90,7 @@ def test_the_deadline_cuts_a_sequence_and_names_its_model() -> None:
 
 
 @pytest.mark.parametrize("ended", [True, False])
-def test_without_active_sequences_a_stop_waits_for_nothing(ended: bool) -> None:
+def test_stop_does_not_wait_without_active_sequences(ended: bool) -> None:
     with Serving("counting.py", *PORTS) as server:
         if ended:
             total(step(server, 1, 1.0, start=True, end=True))

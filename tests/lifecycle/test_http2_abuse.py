@@ -1,4 +1,4 @@
-"""HTTP/2 connections that cost a server more than their client: bounded in memory, and everybody else is answered."""
+"""HTTP/2 floods: memory stays bounded, and other clients are served."""
 
 from __future__ import annotations
 
@@ -91,12 +91,12 @@ def memory_kb(process: int) -> int:
 
 
 def send(sock: socket.socket, frames: Iterator[bytes]) -> None:
-    """Sends until all is sent, or the server has had enough. Answers are not read."""
+    """Sends all frames, or until the server stops the attack. Responses are discarded."""
     sock.settimeout(PATIENCE)
     sock.sendall(http2.opening())
     try:
-        for piece in frames:
-            # What the server answers must go somewhere, or it stops to read, which is a defence too.
+        for data in frames:
+            # Responses must be drained, or the server stops reading, which is a defence too.
             sock.setblocking(False)
             try:
                 while sock.recv(1 << 16):
@@ -104,16 +104,16 @@ def send(sock: socket.socket, frames: Iterator[bytes]) -> None:
             except BlockingIOError:
                 pass
             sock.settimeout(2.0)
-            sock.sendall(piece)
+            sock.sendall(data)
     except OSError:
-        # Closed, reset, or no longer read from: each of them ends the attack.
+        # A close, a reset and a stalled connection each end the attack.
         return
 
 
 @pytest.mark.fault("storm of resets")
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_a_flood_costs_little_and_hurts_nobody_else(
+def test_http2_flood_is_bounded_and_other_clients_are_served(
     attack: Callable[[], Iterator[bytes]], transport: str, server: Serving
 ) -> None:
     url = server.http if transport == "http" else f"http://{server.grpc}"

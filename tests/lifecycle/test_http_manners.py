@@ -1,4 +1,4 @@
-"""What HTTP expects of a server beside its routes: HEAD, reused and pipelined connections, offers that are declined."""
+"""General HTTP behavior: HEAD, reused and pipelined connections, declined upgrades."""
 
 from __future__ import annotations
 
@@ -47,28 +47,28 @@ def post(path: str, body: bytes, *lines: str) -> bytes:
 
 
 @pytest.mark.parametrize("path", GETS)
-def test_head_is_get_without_a_body(url: str, path: str) -> None:
+def test_head_matches_get_without_a_body(url: str, path: str) -> None:
     with Connection(url) as connection:
         head = connection.ask("HEAD", path)
         assert (head.status, head.body) == (200, b"")
-        # The connection is in order: the next answer is whole.
-        answer = connection.ask("GET", path)
-    assert answer.status == 200
-    assert head.headers["content-type"] == answer.headers["content-type"]
+        # The connection still works: the next response is complete.
+        response = connection.ask("GET", path)
+    assert response.status == 200
+    assert head.headers["content-type"] == response.headers["content-type"]
     if path != "/metrics":
-        assert head.headers["content-length"] == answer.headers["content-length"] == str(len(answer.body))
+        assert head.headers["content-length"] == response.headers["content-length"] == str(len(response.body))
 
 
-def test_head_of_what_is_not_there(url: str) -> None:
+def test_head_of_an_unknown_path(url: str) -> None:
     with Connection(url) as connection:
         for path, status in (("/nope", 404), ("/v1/models/nope", 404), ("/v1/models/rows:predict", 405)):
-            answer = connection.ask("HEAD", path)
-            assert (answer.status, answer.body) == (status, b"")
+            response = connection.ask("HEAD", path)
+            assert (response.status, response.body) == (status, b"")
 
 
 def test_pipelined_requests_of_all_kinds_are_answered_in_order(url: str) -> None:
     with connect(url) as sock:
-        # The first waits for its handler, those behind it do not overtake it.
+        # The first waits for its handler; later responses do not overtake it.
         pipeline = [
             post("/v1/models/total:predict", json.dumps({"instances": [[number]] * 50}).encode()) for number in range(5)
         ]
@@ -76,13 +76,13 @@ def test_pipelined_requests_of_all_kinds_are_answered_in_order(url: str) -> None
             b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".join(pipeline)
             + b"GET /v2/nope HTTP/1.1\r\nHost: localhost\r\n\r\n"
         )
-        answers = [json.loads(answer.body) for answer in read_answers(sock, 10)]
-    assert answers[:9:2] == [{"predictions": [number] * 50} for number in range(5)]
-    assert answers[1:9:2] == [{"status": "alive"}] * 4
-    assert answers[9] == {"error": "Not Found"}
+        responses = [json.loads(response.body) for response in read_answers(sock, 10)]
+    assert responses[:9:2] == [{"predictions": [number] * 50} for number in range(5)]
+    assert responses[1:9:2] == [{"status": "alive"}] * 4
+    assert responses[9] == {"error": "Not Found"}
 
 
-def test_a_connection_is_kept_unless_the_client_ends_it(url: str) -> None:
+def test_connection_stays_open_unless_the_client_closes_it(url: str) -> None:
     with connect(url) as sock:
         for _ in range(3):
             sock.sendall(post("/v1/models/rows:predict", PREDICT))
@@ -92,26 +92,26 @@ def test_a_connection_is_kept_unless_the_client_ends_it(url: str) -> None:
         assert sock.recv(1) == b""
 
 
-def test_an_old_client_is_answered_and_its_connection_closed(url: str) -> None:
+def test_http_1_0_client_is_answered_and_its_connection_closed(url: str) -> None:
     with connect(url) as sock:
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
         assert read_answer(sock).json() == {"status": "alive"}
         assert sock.recv(1) == b""
 
 
-def test_an_offer_to_upgrade_to_http_2_is_declined(url: str) -> None:
-    """The request is answered over HTTP/1.1, as a server may (RFC 9110, 7.8)."""
+def test_upgrade_to_http2_is_declined(url: str) -> None:
+    """The response is HTTP/1.1, which RFC 9110, 7.8 allows."""
     offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
     with connect(url) as sock:
         sock.sendall(post("/v1/models/rows:predict", PREDICT, *offer))
-        answer = read_answer(sock)
-        assert (answer.status, answer.json()) == (200, {"predictions": [[2, 4]]})
-        assert "upgrade" not in answer.headers
+        response = read_answer(sock)
+        assert (response.status, response.json()) == (200, {"predictions": [[2, 4]]})
+        assert "upgrade" not in response.headers
         sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert read_answer(sock).status == 200
 
 
-def test_one_port_speaks_rest_and_grpc_at_once(url: str) -> None:
+def test_one_port_serves_rest_and_grpc(url: str) -> None:
     with connect(url) as sock, grpc.insecure_channel(url.removeprefix("http://")) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""What a client may use up, and what it is told when it asks for more."""
+"""Limits on what a client may use, and the refusals beyond them."""
 
 from __future__ import annotations
 
@@ -53,40 +53,40 @@ def zeros(count: int) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def start(url: str, head: str, body: bytes = b"", *, path: str = PATH) -> socket.socket:
-    """Sends a head and the beginning of a body."""
+    """Sends a head and the start of a body."""
     sock = connect(url)
     sock.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode() + body)
     return sock
 
 
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
-def test_a_body_of_the_limit_is_read_and_one_byte_more_is_not(chunked: bool) -> None:
+def test_body_at_max_body_bytes_is_accepted_and_one_more_byte_is_not(chunked: bool) -> None:
     body = json_body(zeros(100))
     with serving(max_body_bytes=len(body)) as url:
 
-        def ask(body: bytes) -> Answer:
-            pieces = (body[at : at + 50] for at in range(0, len(body), 50)) if chunked else body
+        def send(body: bytes) -> Answer:
+            chunks = (body[at : at + 50] for at in range(0, len(body), 50)) if chunked else body
             with Connection(url) as connection:
-                return connection.ask("POST", PATH, pieces, encode_chunked=chunked)
+                return connection.ask("POST", PATH, chunks, encode_chunked=chunked)
 
-        assert ask(body).status == 200
-        refused = ask(body + b" ")
+        assert send(body).status == 200
+        refused = send(body + b" ")
         assert (refused.status, refused.error()) == (
             413,
             f"the request's body has {len(body) + 1} bytes, at most {len(body)} are accepted",
         )
-        assert ask(body).status == 200
+        assert send(body).status == 200
 
 
-def test_a_declared_body_over_the_limit_is_refused_before_it_is_sent() -> None:
+def test_declared_body_over_the_limit_is_refused_before_it_is_sent() -> None:
     with serving(max_body_bytes=1000) as url, start(url, "Content-Length: 1001\r\n") as sock:
-        answer = read_answer(sock)
-        assert answer.status == 413
-        assert answer.headers["connection"] == "close"
+        response = read_answer(sock)
+        assert response.status == 413
+        assert response.headers["connection"] == "close"
         assert is_closed(sock)
 
 
-def test_a_grpc_message_over_the_limit() -> None:
+def test_grpc_message_over_the_limit_is_refused() -> None:
     with (
         Server(same, http=None, grpc="127.0.0.1:0", max_body_bytes=1000) as server,
         grpc.insecure_channel(server.grpc_url) as channel,
@@ -100,40 +100,40 @@ def test_a_grpc_message_over_the_limit() -> None:
     assert refused.value.details() == f"the message has {request.ByteSize()} bytes, at most 1000 are accepted"
 
 
-def test_too_many_headers() -> None:
+def test_too_many_headers_are_refused() -> None:
     with serving(max_headers=10) as url:
 
-        def ask(count: int) -> Answer:
+        def send(count: int) -> Answer:
             head = "".join(f"X-{index}: v\r\n" for index in range(count - 1))
             with connect(url) as sock:
                 sock.sendall(f"GET /v2 HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode())
                 return read_answer(sock)
 
-        assert ask(10).status == 200
-        refused = ask(11)
+        assert send(10).status == 200
+        refused = send(11)
         assert (refused.status, refused.error()) == (431, "the request has 11 headers, at most 10 are accepted")
-        # Beyond what the HTTP library keeps at all.
-        assert ask(500).status == 431
+        # More than the HTTP library stores at all.
+        assert send(500).status == 431
 
 
-def test_too_many_bytes_of_headers() -> None:
+def test_too_many_header_bytes_are_refused() -> None:
     with serving(max_header_bytes=1000) as url:
 
-        def ask(size: int) -> Answer:
+        def send(size: int) -> Answer:
             with connect(url) as sock:
                 sock.sendall(b"GET /v2 HTTP/1.1\r\nHost: localhost\r\nX: " + b"v" * (size - 14) + b"\r\n\r\n")
                 return read_answer(sock)
 
-        assert ask(1000).status == 200
-        refused = ask(1001)
+        assert send(1000).status == 200
+        refused = send(1001)
         assert (refused.status, refused.error()) == (
             431,
             "the request's headers have 1001 bytes, at most 1000 are accepted",
         )
-        assert ask(1 << 20).status == 431
+        assert send(1 << 20).status == 431
 
 
-def test_a_path_that_is_too_long() -> None:
+def test_too_long_paths_are_refused() -> None:
     with serving() as url:
         assert get(url, "/v2?" + "q" * (8192 - 4)).status == 200
         refused = get(url, "/v2?" + "q" * (8193 - 4))
@@ -144,9 +144,9 @@ def test_a_path_that_is_too_long() -> None:
         assert get(url, "/" + "q" * 100_000).status == 414
 
 
-def test_json_that_is_nested_too_deeply() -> None:
+def test_deeply_nested_json_is_refused() -> None:
     def body(depth: int) -> bytes:
-        # The body's object is a level of its own. What is not known is skipped, but not without end.
+        # The body's object is one more level. Unknown members are skipped, but with a depth limit.
         return json_body(zeros(1), unknown=json.loads("[" * (depth - 1) + "]" * (depth - 1)))
 
     with serving(max_json_depth=8) as url:
@@ -158,7 +158,7 @@ def test_json_that_is_nested_too_deeply() -> None:
         assert "nest" in post(url, PATH, b'{"unknown":' + b"[" * 500_000).error()
 
 
-def test_bytes_in_flight_are_bounded_and_given_back() -> None:
+def test_bytes_in_flight_are_bounded_and_released() -> None:
     gate = Gate()
 
     @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
@@ -175,7 +175,7 @@ def test_bytes_in_flight_are_bounded_and_given_back() -> None:
         assert int(refused.headers["retry-after"]) >= 1
         gate.open()
         assert first.result().status == 200
-        # A client that leaves gives its bytes back too.
+        # A client that disconnects releases its bytes too.
         for _ in range(20):
             with start(url, "Content-Length: 9000\r\n", b"x" * 8000, path="/v2/models/held/infer"):
                 until(lambda: metric_at(url, "penstock_body_bytes") > 0)
@@ -184,7 +184,7 @@ def test_bytes_in_flight_are_bounded_and_given_back() -> None:
         assert infer(url, "held", zeros(3000)).status == 429
 
 
-def test_a_connection_over_the_limit_is_closed() -> None:
+def test_connection_over_max_connections_is_closed() -> None:
     with ExitStack() as stack:
         url = stack.enter_context(serving(max_connections=2))
         first, second = stack.enter_context(Connection(url)), stack.enter_context(Connection(url))
@@ -202,7 +202,7 @@ def test_a_connection_over_the_limit_is_closed() -> None:
         assert second.ask("GET", "/v2/health/live").status == 200
 
 
-def test_an_idle_connection_is_closed_and_a_computing_one_is_not() -> None:
+def test_idle_timeout_closes_idle_connections_only() -> None:
     gate = Gate()
 
     @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
@@ -211,19 +211,19 @@ def test_an_idle_connection_is_closed_and_a_computing_one_is_not() -> None:
         return x
 
     with serving(slow, idle_timeout=0.3, body_timeout=0.3, header_timeout=0.3) as url:
-        (answer,) = at_once([lambda: infer(url, "slow", zeros(1))])
+        (response,) = at_once([lambda: infer(url, "slow", zeros(1))])
         gate.await_entered()
         with connect(url) as silent, Connection(url) as used:
             assert used.ask("GET", "/v2/health/live").status == 200
             assert is_closed(silent)
             assert is_closed(used.sock)
-        # Now the computing one is older than all timeouts.
+        # The computing connection is now older than all timeouts.
         gate.open()
-        assert answer.result().status == 200
+        assert response.result().status == 200
 
 
 @pytest.mark.fault("slow head")
-def test_a_head_that_does_not_end_is_cut_even_while_bytes_come() -> None:
+def test_unfinished_request_head_times_out_even_if_bytes_arrive() -> None:
     with serving(header_timeout=0.5) as url, connect(url) as sock:
         stop = threading.Event()
 
@@ -246,16 +246,16 @@ def test_a_head_that_does_not_end_is_cut_even_while_bytes_come() -> None:
 
 @pytest.mark.fault("slow body")
 @pytest.mark.parametrize("head", ["Content-Length: 500\r\n", "Transfer-Encoding: chunked\r\n"])
-def test_a_body_that_stalls_is_cut(head: str) -> None:
+def test_stalled_body_times_out(head: str) -> None:
     body = b'5\r\n{"inp' if "chunked" in head else b'{"inp'
     with serving(body_timeout=0.5) as url, start(url, head, body) as sock:
-        answer = read_answer(sock)
-        assert (answer.status, answer.error()) == (408, "no more of the body came for 500ms")
-        assert answer.headers["connection"] == "close"
+        response = read_answer(sock)
+        assert (response.status, response.error()) == (408, "no more of the body came for 500ms")
+        assert response.headers["connection"] == "close"
         assert is_closed(sock)
 
 
-def test_a_client_that_reads_slowly_gets_its_whole_answer() -> None:
+def test_slow_reader_receives_the_whole_response() -> None:
     short = {"idle_timeout": 0.3, "body_timeout": 0.3, "header_timeout": 0.3, "write_timeout": 0.3}
     with serving(**short, max_body_bytes=1 << 28) as url:
         size = 4 << 20
@@ -263,35 +263,35 @@ def test_a_client_that_reads_slowly_gets_its_whole_answer() -> None:
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         with start(url, f"Content-Length: {len(body)}\r\n{lines}", body) as sock:
             pause, received = threading.Event(), 0
-            # Longer than every timeout, and never silent for as long as one.
+            # Longer than every timeout, but never idle for as long as one.
             while received < size * 4:
-                piece = sock.recv(size // 5)
-                assert piece, f"the server closed after {received} bytes"
-                received += len(piece)
+                data = sock.recv(size // 5)
+                assert data, f"the server closed after {received} bytes"
+                received += len(data)
                 pause.wait(0.1)
 
 
 @pytest.mark.fault("zero window")
-def test_a_client_that_never_reads_its_answer_is_given_up() -> None:
+def test_connection_of_a_client_that_never_reads_is_closed() -> None:
     with serving(write_timeout=0.3, max_body_bytes=1 << 28) as url:
         body, headers = binary_body(zeros(4 << 20))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         with start(url, f"Content-Length: {len(body)}\r\n{lines}", body):
-            until(lambda: metric_at(url, "penstock_requests_total", outcome="ok") == 1, "the answer")
+            until(lambda: metric_at(url, "penstock_requests_total", outcome="ok") == 1, "the response")
             until(lambda: metric_at(url, "penstock_connections") == 1, "the connection to be closed")
 
 
 def memory_kb(process: int) -> int:
-    """What a process has of its own: pages of the program's files come and go."""
+    """Private memory of a process, because shared file pages vary."""
     (line,) = [line for line in Path(f"/proc/{process}/status").read_text().splitlines() if line.startswith("RssAnon")]
     return int(line.split()[1])
 
 
 @pytest.mark.parametrize(
-    ("version", "count", "size", "beside"), [("http1", 8, 1 << 16, 8 << 20), ("http2", 1, 1 << 20, 32 << 20)]
+    ("version", "count", "size", "library_bytes"), [("http1", 8, 1 << 16, 8 << 20), ("http2", 1, 1 << 20, 32 << 20)]
 )
-def test_a_body_in_tiny_pieces_holds_hardly_more_than_it_counts(
-    version: str, count: int, size: int, beside: int
+def test_body_in_tiny_chunks_uses_little_more_memory_than_counted(
+    version: str, count: int, size: int, library_bytes: int
 ) -> None:
     with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "off") as server, ExitStack() as stack:
         assert infer(server.http, "same", zeros(4)).status == 200
@@ -303,13 +303,13 @@ def test_a_body_in_tiny_pieces_holds_hardly_more_than_it_counts(
             else:
                 sock.sendall(http2.opening() + http2.post_headers(1, PATH) + http2.frame(http2.DATA, 1, b" ") * size)
         until(lambda: metric_at(server.http, "penstock_body_bytes") == count * size, "all of it to be read")
-        # Beside four times the bodies: what is in the HTTP library before it is read.
-        assert (memory_kb(server.process.pid) - before) << 10 < 4 * count * size + beside
+        # In addition to four times the bodies: bytes that the HTTP library buffers.
+        assert (memory_kb(server.process.pid) - before) << 10 < 4 * count * size + library_bytes
 
 
 @pytest.mark.parametrize("size", [1 << 30, 1 << 40])
 @pytest.mark.parametrize("shape", ["json", "binary", "grpc"])
-def test_declared_bytes_that_never_come_cost_no_memory(size: int, shape: str) -> None:
+def test_declared_bytes_that_never_arrive_use_no_memory(size: int, shape: str) -> None:
     limits = ("--max-body-bytes", str(size * 2), "--max-inflight-bytes", str(size * 100))
     with Serving("same.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", *limits) as server:
         before = memory_kb(server.process.pid)
@@ -332,7 +332,7 @@ def test_declared_bytes_that_never_come_cost_no_memory(size: int, shape: str) ->
             sockets.append(sock)
         until(lambda: metric_at(server.http, "penstock_connections") >= 8)
         for _ in range(3):
-            # By now the server has read all that was sent, and it still answers.
+            # By now the server has read all sent bytes, and it still answers.
             assert infer(server.http, "same", zeros(4)).status == 200
         assert memory_kb(server.process.pid) - before < 40_000
         for sock in sockets:
@@ -344,12 +344,12 @@ def _head(lines: str) -> bytes:
 
 
 @pytest.mark.fault("leaves in the queue")
-def test_a_caller_who_leaves_the_queue_is_not_computed() -> None:
-    gate, seen = Gate(), []
+def test_abandoned_queued_requests_are_not_computed() -> None:
+    gate, computed = Gate(), []
 
     @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
     def counted(x: Any, ctx: Context) -> Any:
-        seen.append(ctx.request_id)
+        computed.append(ctx.request_id)
         gate.enter()
         return x
 
@@ -367,12 +367,12 @@ def test_a_caller_who_leaves_the_queue_is_not_computed() -> None:
         gate.open()
         assert first.result().status == 200
         assert infer(url, "counted", zeros(1), id="last").status == 200
-        assert seen == ["first", "last"]
+        assert computed == ["first", "last"]
         assert metric_at(url, "penstock_abandoned_total", model="counted") == 1
         assert metric_at(url, "penstock_queue_depth") == 0
 
 
-def test_a_grpc_caller_who_cancels_in_the_queue_is_not_computed() -> None:
+def test_cancelled_queued_grpc_requests_are_not_computed() -> None:
     gate, calls = Gate(), []
 
     @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
@@ -398,7 +398,7 @@ def test_a_grpc_caller_who_cancels_in_the_queue_is_not_computed() -> None:
 
 
 @pytest.mark.fault("leaves in the body")
-def test_clients_that_leave_in_the_middle_of_a_body_leave_nothing_behind() -> None:
+def test_disconnects_within_a_body_leak_nothing() -> None:
     with serving() as url:
         body, headers = binary_body(zeros(100_000))
         lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())

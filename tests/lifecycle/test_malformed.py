@@ -1,4 +1,4 @@
-"""HTTP as no client should write it: refused with a status, never answered by guess, and never the server's end."""
+"""Malformed HTTP: refused with a status, never guessed at, and never fatal for the server."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def chunk(data: bytes) -> bytes:
     return f"{len(data):x}\r\n".encode() + data + b"\r\n"
 
 
-# Whoever overlooks what is wrong with one of these heads finds a good request, and answers 200.
+# A server that overlooks the error in one of these heads sees a valid request, and answers 200.
 GOOD = body(1)
 LENGTH = len(GOOD)
 CONTRADICTIONS = {
@@ -64,7 +64,7 @@ CONTRADICTIONS = {
 }
 
 
-# What follows would be a request of its own to a server that reads the head in another way.
+# A server that reads the head differently would take the rest for another request.
 SMUGGLED = b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -73,24 +73,24 @@ def with_body(head: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("line", [f"Content-Length: {LENGTH}", "Transfer-Encoding: Chunked"])
-def test_a_head_without_a_contradiction_is_served(url: str, line: str) -> None:
+def test_consistent_heads_are_served(url: str, line: str) -> None:
     with connect(url) as sock:
         sock.sendall(with_body(request(line)) + SMUGGLED)
-        assert [answer.status for answer in read_answers(sock, 2)] == [200, 200]
+        assert [response.status for response in read_answers(sock, 2)] == [200, 200]
 
 
 @pytest.mark.fault("contradicting lengths")
 @pytest.mark.parametrize("head", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
-def test_a_contradicting_or_broken_head_is_refused_and_the_connection_closed(url: str, head: bytes) -> None:
+def test_contradictory_or_malformed_heads_are_refused_and_the_connection_closed(url: str, head: bytes) -> None:
     with connect(url) as sock:
         sock.sendall(with_body(head) + SMUGGLED)
-        answer = read_answer(sock)
-        assert answer.status == 400
+        response = read_answer(sock)
+        assert response.status == 400
         assert is_closed(sock)
     assert get(url, "/v2/health/live").status == 200
 
 
-def test_a_refused_framing_is_named(url: str) -> None:
+def test_refusal_names_the_framing_error(url: str) -> None:
     for name, message in [
         (
             "chunked-and-length",
@@ -101,22 +101,22 @@ def test_a_refused_framing_is_named(url: str) -> None:
     ]:
         with connect(url) as sock:
             sock.sendall(with_body(CONTRADICTIONS[name]))
-            answer = read_answer(sock)
-            assert (answer.error(), answer.headers["connection"]) == (message, "close")
+            response = read_answer(sock)
+            assert (response.error(), response.headers["connection"]) == (message, "close")
 
 
-def test_a_contradiction_is_found_behind_good_requests(url: str) -> None:
+def test_contradictory_head_after_valid_pipelined_requests_is_refused(url: str) -> None:
     good = [with_body(request(line)) for line in (f"Content-Length: {LENGTH}", "Transfer-Encoding: chunked")]
     bad = with_body(CONTRADICTIONS["length-and-chunked"])
     with connect(url) as sock:
-        # They are there at once; then the next is a connection on which they come byte by byte.
+        # First all bytes at once; then a connection that sends them byte by byte.
         sock.sendall(b"".join(good) * 2 + bad + SMUGGLED)
-        assert [answer.status for answer in read_answers(sock, 5)] == [200, 200, 200, 200, 400]
+        assert [response.status for response in read_answers(sock, 5)] == [200, 200, 200, 200, 400]
         assert is_closed(sock)
     with connect(url) as sock:
         for byte in b"".join(good) + bad:
             sock.send(bytes([byte]))
-        assert [answer.status for answer in read_answers(sock, 3)] == [200, 200, 400]
+        assert [response.status for response in read_answers(sock, 3)] == [200, 200, 400]
 
 
 HOSTS = {
@@ -130,15 +130,15 @@ HOSTS = {
 
 @pytest.mark.parametrize(("lines", "message"), HOSTS.items())
 @pytest.mark.parametrize("path", ["/v2/health/live", "/v2/models/same/infer", "/nowhere"])
-def test_a_request_names_its_host_once(url: str, path: str, lines: str, message: str) -> None:
+def test_host_header_is_required_once(url: str, path: str, lines: str, message: str) -> None:
     with connect(url) as sock:
         sock.sendall(f"POST {path} HTTP/1.1\r\n{lines}Content-Length: {LENGTH}\r\n\r\n".encode() + GOOD)
-        answer = read_answer(sock)
-    assert (answer.status, answer.error()) == (400, message)
+        response = read_answer(sock)
+    assert (response.status, response.error()) == (400, message)
 
 
 @pytest.mark.parametrize("host", ["", "localhost", "a_b.example:80", "[::1]:8000", "127.0.0.1:"])
-def test_a_host_in_any_proper_form_is_served(url: str, host: str) -> None:
+def test_valid_host_forms_are_served(url: str, host: str) -> None:
     with connect(url) as sock:
         sock.sendall(f"GET /v2/health/live HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         assert read_answer(sock).status == 200
@@ -146,15 +146,15 @@ def test_a_host_in_any_proper_form_is_served(url: str, host: str) -> None:
         assert read_answer(sock).status == 200
 
 
-def test_an_authority_of_http_2_has_no_user(url: str) -> None:
+def test_http2_authority_with_userinfo_is_refused(url: str) -> None:
     for authority, served in [("localhost:80", True), ("user@localhost", False)]:
         fields = {":method": "GET", ":scheme": "http", ":path": "/v2/health/live", ":authority": authority}
         flags = http2.END_HEADERS | http2.END_STREAM
         with connect(url) as sock:
             sock.sendall(http2.opening() + http2.frame(http2.HEADERS, 1, http2.block(fields), flags))
-            answer = http2.text(http2.until_end(http2.frames(sock), 1))
-        assert (b'"live"' in answer) == served, answer
-        assert served or b"authority is" in answer
+            response = http2.text(http2.until_end(http2.frames(sock), 1))
+        assert (b'"live"' in response) == served, response
+        assert served or b"authority is" in response
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_an_authority_of_http_2_has_no_user(url: str) -> None:
     [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(64), b"hello\r\n\r\n", b"GET\r\n\r\n", bytes(4096)],
     ids=["tls", "text", "half-a-request-line", "zeros"],
 )
-def test_what_is_not_http_ends_the_connection(url: str, bytes_: bytes) -> None:
+def test_non_http_bytes_close_the_connection(url: str, bytes_: bytes) -> None:
     with connect(url) as sock:
         sock.sendall(bytes_)
         rest = sock.recv(1000)
@@ -171,35 +171,35 @@ def test_what_is_not_http_ends_the_connection(url: str, bytes_: bytes) -> None:
 
 
 @pytest.mark.parametrize("size", ["FFFFFFFFFFFFFFFFF", "-5", "0x5", "5 5", "", "4"])
-def test_a_broken_chunk_is_refused(url: str, size: str) -> None:
+def test_invalid_chunk_size_is_refused(url: str, size: str) -> None:
     before = metric_at(url, "penstock_requests_total", outcome="invalid_input")
     with connect(url) as sock:
         sock.sendall(request("Transfer-Encoding: chunked") + f"{size}\r\n12345\r\n0\r\n\r\n".encode())
-        answer = read_answer(sock)
-        assert (answer.status, "the request's chunked body is broken: " in answer.error()) == (400, True)
+        response = read_answer(sock)
+        assert (response.status, "the request's chunked body is broken: " in response.error()) == (400, True)
         assert is_closed(sock)
     assert metric_at(url, "penstock_requests_total", outcome="invalid_input") == before + 1
 
 
-def test_a_client_that_leaves_in_a_chunk_has_not_broken_it(url: str) -> None:
+def test_disconnect_within_a_chunk_is_not_a_protocol_error(url: str) -> None:
     with connect(url) as sock:
         sock.sendall(request("Transfer-Encoding: chunked") + b"5\r\n123")
         sock.shutdown(socket.SHUT_WR)
         assert read_answer(sock).status == 499
 
 
-def test_chunks_of_one_byte(url: str) -> None:
+def test_one_byte_chunks_are_accepted(url: str) -> None:
     with connect(url) as sock:
         sock.sendall(request("Transfer-Encoding: chunked"))
         for byte in body(*range(200)):
             sock.sendall(chunk(bytes([byte])))
         sock.sendall(chunk(b""))
-        answer = read_answer(sock)
-        assert answer.status == 200
-        assert answer.json()["outputs"][0]["data"] == list(range(200))
+        response = read_answer(sock)
+        assert response.status == 200
+        assert response.json()["outputs"][0]["data"] == list(range(200))
 
 
-def test_a_head_and_body_that_come_byte_by_byte(url: str) -> None:
+def test_request_sent_byte_by_byte_is_served(url: str) -> None:
     content = body(1, 2)
     with connect(url) as sock:
         for byte in request(f"Content-Length: {len(content)}") + content:
@@ -215,20 +215,20 @@ def test_pipelined_requests_are_answered_in_order(url: str) -> None:
         pipeline += request(f"Content-Length: {len(content)}") + content
     with connect(url) as sock:
         sock.sendall(pipeline)
-        answers = read_answers(sock, 20)
-    assert [answer.json()["outputs"][0]["data"] for answer in answers] == [[value] for value in range(20)]
+        responses = read_answers(sock, 20)
+    assert [response.json()["outputs"][0]["data"] for response in responses] == [[value] for value in range(20)]
 
 
-def test_a_refusal_does_not_spoil_the_requests_behind_it(url: str) -> None:
+def test_refusal_does_not_affect_later_pipelined_requests(url: str) -> None:
     good, bad = body(1), b'{"inputs":[]}'
     with connect(url) as sock:
         for content in (good, bad, good):
             sock.sendall(request(f"Content-Length: {len(content)}") + content)
-        assert [answer.status for answer in read_answers(sock, 3)] == [200, 400, 200]
+        assert [response.status for response in read_answers(sock, 3)] == [200, 400, 200]
 
 
 @pytest.mark.fault("Expect: 100-continue")
-def test_a_client_that_waits_for_100_continue_gets_it(url: str) -> None:
+def test_expect_100_continue_is_honored(url: str) -> None:
     content = body(3)
     with connect(url) as sock:
         sock.sendall(request(f"Content-Length: {len(content)}", "Expect: 100-continue"))
@@ -237,19 +237,19 @@ def test_a_client_that_waits_for_100_continue_gets_it(url: str) -> None:
         assert read_answer(sock).json()["outputs"][0]["data"] == [3]
 
 
-def test_a_refused_body_is_not_asked_for(url: str) -> None:
+def test_no_100_continue_for_a_refused_body(url: str) -> None:
     with connect(url) as sock:
         sock.sendall(request(f"Content-Length: {1 << 40}", "Expect: 100-continue"))
         assert read_answer(sock).status == 413
 
 
 @pytest.mark.fault("half close")
-def test_a_client_that_sends_its_body_and_closes_its_half_is_answered(url: str) -> None:
+def test_half_closed_connection_gets_its_response(url: str) -> None:
     content = body(4)
     with connect(url) as sock:
         sock.sendall(request(f"Content-Length: {len(content)}") + content)
         sock.shutdown(socket.SHUT_WR)
-        answer = sock.recv(10_000)
-        # A closed half may mean that the client has left: no answer is right too, a wrong one is not.
-        assert answer == b"" or answer.startswith(b"HTTP/1.1 200 ")
+        response = sock.recv(10_000)
+        # A half-close may mean that the client left: no response is right too, a wrong one is not.
+        assert response == b"" or response.startswith(b"HTTP/1.1 200 ")
     assert get(url, "/v2/health/live").status == 200

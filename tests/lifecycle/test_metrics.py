@@ -1,4 +1,4 @@
-"""What /metrics counts, and what it must not: a label that a client chose."""
+"""The counters of /metrics, which never have a label chosen by a client."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def server() -> Iterator[Server]:
 
 
 def exposition(server: Server) -> str:
-    answer = get(server.http_url, "/metrics")
-    assert answer.status == 200
-    assert answer.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    text = answer.body.decode()
+    response = get(server.http_url, "/metrics")
+    assert response.status == 200
+    assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+    text = response.body.decode()
     assert text.endswith("# EOF\n")
     return text
 
 
-def ask_grpc(server: Server, first: float = 1) -> None:
+def infer_grpc(server: Server, first: float = 1) -> None:
     with grpc.insecure_channel(server.grpc_url) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         content = np.full((3, 2), first, np.float32).tobytes()
@@ -61,9 +61,9 @@ def test_requests_are_counted_by_model_version_protocol_and_outcome(server: Serv
         for _ in range(count):
             infer(url, "checked", {"x": np.full((1, 2), first, np.float32)})
     post(url, "/v2/models/checked/infer", b"{")
-    ask_grpc(server)
+    infer_grpc(server)
     with pytest.raises(grpc.RpcError):
-        ask_grpc(server, 0)
+        infer_grpc(server, 0)
     text = exposition(server)
     labels = {"model": "checked", "version": "3"}
     counted = {
@@ -97,14 +97,14 @@ def test_durations_and_sizes_are_histograms(server: Server) -> None:
     assert metric(text, "penstock_batches_total", **labels) == 4
 
 
-def test_grpc_answers_are_timed_like_rest_ones(server: Server) -> None:
-    ask_grpc(server)
+def test_grpc_responses_are_timed_like_rest_responses(server: Server) -> None:
+    infer_grpc(server)
     text = exposition(server)
     for name in ("queue_seconds", "batch_wait_seconds", "compute_seconds", "encode_seconds", "batch_size"):
         assert metric(text, f"penstock_{name}_count", model="checked") == 1, name
 
 
-def test_the_gauges_follow_the_requests() -> None:
+def test_gauges_follow_the_requests() -> None:
     gate = Gate()
 
     @model(**FLOATS, batching=Batching(max_size=3))
@@ -127,7 +127,7 @@ def test_the_gauges_follow_the_requests() -> None:
         assert metric_at(url, "penstock_queue_seconds_count", model="held") == 4
 
 
-def test_the_time_of_a_handler_that_sleeps_is_not_time_that_the_interpreter_was_held() -> None:
+def test_sleep_is_not_counted_as_gil_time() -> None:
     @model(**FLOATS)
     def sleeps(x: Any) -> Any:
         time.sleep(0.5)
@@ -157,13 +157,13 @@ def test_the_time_of_a_handler_that_sleeps_is_not_time_that_the_interpreter_was_
         assert metric(text, "penstock_compute_seconds_sum", model=name) == pytest.approx(seconds("handler", name))
 
 
-def test_a_handlers_own_counter(server: Server) -> None:
+def test_handler_counter_is_exported(server: Server) -> None:
     for _ in range(2):
         infer(server.http_url, "checked", X)
     assert metric(exposition(server), "penstock_custom_total", model="checked", version="3", name="rows_seen") == 6
 
 
-def test_clients_cannot_make_series(server: Server) -> None:
+def test_clients_cannot_create_series(server: Server) -> None:
     infer(server.http_url, "checked", X)
 
     def series(text: str) -> set[str]:
@@ -188,7 +188,7 @@ def test_every_metric_is_described(server: Server) -> None:
     assert all(name.startswith("penstock_") for name in names)
 
 
-def test_what_is_computed_for_who_left_is_wasted() -> None:
+def test_rows_computed_for_abandoned_requests_count_as_wasted() -> None:
     gate = Gate()
 
     @model(**FLOATS, batching=Batching(max_size=4, max_delay=60))
@@ -214,7 +214,7 @@ def test_what_is_computed_for_who_left_is_wasted() -> None:
         assert metric_at(url, "penstock_wasted_seconds_total", model="m") == pytest.approx(spent / 4, rel=1e-2)
 
 
-def test_models_are_shown_under_tritons_names_where_asked_for() -> None:
+def test_triton_metric_names_are_exported_when_enabled() -> None:
     with Server(checked, http="127.0.0.1:0", dialect="triton") as server:
         url = server.http_url
         for first, count in ((1, 2), (0, 1), (-1, 1)):
@@ -223,13 +223,13 @@ def test_models_are_shown_under_tritons_names_where_asked_for() -> None:
         post(url, "/v2/models/checked/infer", b"{")
         text = exposition(server)
     families = {family.name: family for family in text_string_to_metric_families(text)}
-    shown = {
+    samples = {
         sample.labels.get("reason", name): sample.value
         for name, family in families.items()
         if name.startswith("nv_") and not name.endswith("_us")
         for sample in family.samples
     }
-    assert shown == {
+    assert samples == {
         "nv_inference_request_success": 2,
         "REJECTED": 0,
         "CANCELED": 0,
@@ -249,5 +249,5 @@ def test_models_are_shown_under_tritons_names_where_asked_for() -> None:
     assert 0 < parts <= whole <= parts + 2 * len(durations)
 
 
-def test_tritons_names_are_not_shown_unasked(server: Server) -> None:
+def test_triton_metric_names_are_off_by_default(server: Server) -> None:
     assert "nv_" not in exposition(server)

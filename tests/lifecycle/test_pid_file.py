@@ -1,4 +1,4 @@
-"""The pid file: only a file of a server's own is written, and only that is removed."""
+"""The pid file: a server writes and removes only its own file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _text(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("put", "found"),
+    ("put", "problem"),
     [
         (_link, "is a symbolic link"),
         (Path.mkdir, "is a directory"),
@@ -45,21 +45,23 @@ def _text(path: Path) -> None:
         (_text, "does not contain a process number"),
     ],
 )
-def test_what_is_no_pid_file_is_refused_and_kept(folder: Path, put: Callable[[Path], None], found: str) -> None:
+def test_other_file_at_pid_file_path_is_refused_and_unchanged(
+    folder: Path, put: Callable[[Path], None], problem: str
+) -> None:
     (folder / "precious").write_text("1\n")
     put(folder / "pid")
     before = os.lstat(folder / "pid")
     with Serving("app.py:move", *QUIET, folder=folder, up=False) as server:
         assert server.exit_status() == 1
-        assert server.err == f"penstock: error: pid_file: {folder / 'pid'} {found}, {EXPECTED}\n"
+        assert server.err == f"penstock: error: pid_file: {folder / 'pid'} {problem}, {EXPECTED}\n"
     after = os.lstat(folder / "pid")
     assert (after.st_ino, after.st_mode, after.st_size) == (before.st_ino, before.st_mode, before.st_size)
     assert (folder / "precious").read_text() == "1\n"
 
 
-@pytest.mark.parametrize("left", ["", "123456\n"])
-def test_a_file_that_a_server_left_is_taken_over(folder: Path, left: str) -> None:
-    (folder / "pid").write_text(left)
+@pytest.mark.parametrize("stale_text", ["", "123456\n"])
+def test_stale_pid_file_is_overwritten(folder: Path, stale_text: str) -> None:
+    (folder / "pid").write_text(stale_text)
     with Serving("app.py:move", *QUIET, folder=folder) as server:
         assert (folder / "pid").read_text() == f"{server.process.pid}\n"
         server.signal(signal.SIGTERM)
@@ -67,7 +69,7 @@ def test_a_file_that_a_server_left_is_taken_over(folder: Path, left: str) -> Non
     assert not (folder / "pid").exists()
 
 
-def test_another_file_in_its_place_is_not_removed(folder: Path) -> None:
+def test_replaced_pid_file_is_not_removed(folder: Path) -> None:
     with Serving("app.py:move", *QUIET, folder=folder) as server:
         (folder / "other").write_text(f"{server.process.pid}\n")
         (folder / "other").replace(folder / "pid")
@@ -76,7 +78,7 @@ def test_another_file_in_its_place_is_not_removed(folder: Path) -> None:
     assert (folder / "pid").exists()
 
 
-def test_a_file_that_another_wrote_to_is_not_removed(folder: Path) -> None:
+def test_pid_file_rewritten_by_another_process_is_not_removed(folder: Path) -> None:
     with Serving("app.py:move", *QUIET, folder=folder) as server:
         (folder / "pid").write_text("1\n")
         server.signal(signal.SIGTERM)
@@ -84,7 +86,7 @@ def test_a_file_that_another_wrote_to_is_not_removed(folder: Path) -> None:
     assert (folder / "pid").read_text() == "1\n"
 
 
-def test_a_relative_path_is_the_start_s_whatever_directory_a_handler_goes_to(folder: Path) -> None:
+def test_relative_pid_file_path_survives_chdir_in_a_handler(folder: Path) -> None:
     with Serving("app.py:move", *QUIET, folder=folder) as server:
         body = b'{"inputs":[{"name":"x","shape":[],"datatype":"INT64","data":[1]}]}'
         assert post(server.http, "/v2/models/move/infer", body).status == 200
@@ -96,7 +98,7 @@ def test_a_relative_path_is_the_start_s_whatever_directory_a_handler_goes_to(fol
     assert (folder / "elsewhere" / "pid").read_text() == "not the server's\n"
 
 
-def test_a_relative_path_is_the_start_s_whatever_directory_an_import_goes_to(folder: Path) -> None:
+def test_relative_pid_file_path_survives_chdir_in_an_import(folder: Path) -> None:
     (folder / "app.py").write_text("import os\nos.chdir('elsewhere')\n" + APP)
     with Serving("app.py:move", *QUIET, folder=folder) as server:
         assert (folder / "pid").read_text() == f"{server.process.pid}\n"

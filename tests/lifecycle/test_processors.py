@@ -1,4 +1,4 @@
-"""The processors that there are: by affinity, by a container's quota; and who is told of them."""
+"""The number of usable processors, from affinity and cgroup quota, and the settings derived from it."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ raise SystemExit("that is all")
 ROOT = Path("/sys/fs/cgroup")
 
 
-def told(*command: str, group: Path | None = None, **environment: str) -> str:
-    """What a program prints, which may run in a control group."""
+def output_of(*command: str, group: Path | None = None, **environment: str) -> str:
+    """The output of a program, which may run in a control group."""
     into = "" if group is None else f"echo $$ > {group}/cgroup.procs && "
-    known = {name: value for name, value in os.environ.items() if name not in NAMES}
+    inherited = {name: value for name, value in os.environ.items() if name not in NAMES}
     shell = ["sh", "-c", f'{into}exec "$@"', "sh", sys.executable, *command]
-    return subprocess.run(shell, env={**known, **environment}, capture_output=True, text=True, check=False).stdout
+    return subprocess.run(shell, env={**inherited, **environment}, capture_output=True, text=True, check=False).stdout
 
 
 @pytest.fixture
 def one_and_a_half() -> Iterator[Path]:
-    """A control group whose processes get as much time as one and a half processors have."""
+    """A control group with a quota of one and a half processors."""
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip("a quota of 1.5 processors is none on one processor; run it on two or more")
     group = f"penstock-test-{os.getpid()}"
-    with contextlib.ExitStack() as made:
+    with contextlib.ExitStack() as stack:
         for parent, files in (
             (ROOT / "cpu", {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}),
             (ROOT, {"cpu.max": "150000 100000"}),
@@ -47,9 +47,9 @@ def one_and_a_half() -> Iterator[Path]:
             place = parent / group
             with contextlib.suppress(OSError):
                 place.mkdir()
-                made.callback(place.rmdir)
+                stack.callback(place.rmdir)
                 for name, text in files.items():
-                    # One that is not there is not made.
+                    # A file that does not exist is not created.
                     with open(place / name, "r+", encoding="utf-8") as file:
                         file.write(text)
                 yield place
@@ -57,39 +57,39 @@ def one_and_a_half() -> Iterator[Path]:
     pytest.skip("no control group with a quota can be made here: run it as root with /sys/fs/cgroup writable")
 
 
-def test_affinity_is_seen() -> None:
+def test_affinity_limits_the_processor_count() -> None:
     one = min(os.sched_getaffinity(0))
-    assert told("-c", f"import os; os.sched_setaffinity(0, {{{one}}}); {TELL}") == "1\n"
+    assert output_of("-c", f"import os; os.sched_setaffinity(0, {{{one}}}); {TELL}") == "1\n"
     assert 1 <= processors() <= len(os.sched_getaffinity(0))
 
 
-def test_a_quota_is_rounded_down(one_and_a_half: Path) -> None:
-    assert told("-c", TELL, group=one_and_a_half) == "1\n"
+def test_cgroup_quota_is_rounded_down(one_and_a_half: Path) -> None:
+    assert output_of("-c", TELL, group=one_and_a_half) == "1\n"
 
 
-def test_the_command_tells_numeric_libraries_of_a_quota(one_and_a_half: Path, tmp_path: Path) -> None:
+def test_command_sets_library_threads_from_the_quota(one_and_a_half: Path, tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(APP)
     serve = ("-m", "penstock", "serve", str(tmp_path / "app.py"))
-    assert "seen 1 1 1 1\n" in told(*serve, group=one_and_a_half)
-    assert "seen 1 7 1 1\n" in told(*serve, group=one_and_a_half, MKL_NUM_THREADS="7")
+    assert "seen 1 1 1 1\n" in output_of(*serve, group=one_and_a_half)
+    assert "seen 1 7 1 1\n" in output_of(*serve, group=one_and_a_half, MKL_NUM_THREADS="7")
 
 
-def test_without_a_quota_they_count_for_themselves(tmp_path: Path) -> None:
+def test_library_threads_are_unset_without_a_quota(tmp_path: Path) -> None:
     if processors() < len(os.sched_getaffinity(0)):
         pytest.skip("there is a quota here already; run it outside of the container that has one")
     (tmp_path / "app.py").write_text(APP)
-    assert "seen none none none none\n" in told("-m", "penstock", "serve", str(tmp_path / "app.py"))
+    assert "seen none none none none\n" in output_of("-m", "penstock", "serve", str(tmp_path / "app.py"))
 
 
-def test_processes_share_a_quota(one_and_a_half: Path) -> None:
-    tell = (
+def test_processes_divide_a_quota(one_and_a_half: Path) -> None:
+    code = (
         "from penstock import Processes; from penstock._runtime.threads import thread_settings; "
         "print(dict(thread_settings(Processes(1), 'm')))"
     )
-    assert told("-c", tell, group=one_and_a_half) == f"{dict.fromkeys(NAMES, '1')}\n"
+    assert output_of("-c", code, group=one_and_a_half) == f"{dict.fromkeys(NAMES, '1')}\n"
 
 
-def test_processes_share_what_the_command_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_processes_divide_the_threads_set_by_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "environ", {"MKL_NUM_THREADS": "3"})
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(threads, "processors", lambda: 4)

@@ -1,4 +1,4 @@
-"""Refusals before the body is read: the answer reaches clients that send head and body apart."""
+"""Refusals before the body is read, which reach clients that send head and body separately."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def connected(server: Server) -> closing[http.client.HTTPConnection]:
 
 
 @pytest.mark.parametrize("path", ["/v2/models/no/infer", "/v2/models/no/generate", "/v1/models/no:predict"])
-def test_a_body_that_follows_later_does_not_cost_the_answer(path: str) -> None:
+def test_refusal_reaches_a_client_that_sends_its_body_later(path: str) -> None:
     with Server(same, http="127.0.0.1:0", grpc=None) as server, connected(server) as connection:
         connection.putrequest("POST", path)
         connection.putheader("Content-Length", "2000")
@@ -32,15 +32,15 @@ def test_a_body_that_follows_later_does_not_cost_the_answer(path: str) -> None:
         connection.send(b" " * 1000)
         time.sleep(0.05)
         connection.send(b" " * 1000)
-        answer = connection.getresponse()
-        assert answer.status == 404
-        assert b"unknown model 'no'" in answer.read()
-        # And the connection goes on.
+        response = connection.getresponse()
+        assert response.status == 404
+        assert b"unknown model 'no'" in response.read()
+        # The connection stays usable.
         connection.request("GET", "/v2/health/live")
         assert connection.getresponse().status == 200
 
 
-def test_a_body_that_never_comes_is_not_waited_for() -> None:
+def test_refusal_does_not_wait_for_the_body() -> None:
     with Server(same, http="127.0.0.1:0", grpc=None) as server, connected(server) as connection:
         connection.putrequest("POST", "/v2/models/no/infer")
         connection.putheader("Content-Length", "2000")

@@ -1,4 +1,4 @@
-"""Code that changes while it is served: by a signal, by a command, by looking at the files; and no request lost."""
+"""Code reloads by signal, by command and by file watching, without losing a request."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from waiting import at_once, until
 
 
 class App:
-    """A served file, and one beside it."""
+    """A served file, and a module that it imports."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.path = folder, folder / "app.py"
 
     def write(self, text: str, name: str = "app.py") -> None:
-        """Writes a file; it is seen whole, or not at all."""
+        """Writes a file atomically."""
         (self.folder / ".new").write_text(text)
         os.replace(self.folder / ".new", self.folder / name)
 
     def put(self, factor: Any = 2, *, more: str = "", **code: str) -> None:
-        """Writes the file: the model `times`, and what is to be in it as well."""
+        """Writes the file: the model `times`, and more code."""
         parts = {"before": "", "build": "pass", "call": "pass", "close": "pass", **code}
         self.write(MODEL.format(factor=factor, **parts).replace("@model(", '@model(name="times",') + more)
 
@@ -53,61 +53,63 @@ def app(tmp_path: Path) -> App:
     return one
 
 
-def reload(server: Serving, says: str = "reloaded in") -> None:
-    """Asks by a signal, and waits until the server says how it went."""
-    count = server.err.count(says)
+def reload(server: Serving, message: str = "reloaded in") -> None:
+    """Reloads by a signal, and waits until the server reports the outcome."""
+    count = server.err.count(message)
     server.signal(signal.SIGHUP)
-    until(lambda: server.err.count(says) > count, f"{says!r} on standard error, after {server.err}")
+    until(lambda: server.err.count(message) > count, f"{message!r} on standard error, after {server.err}")
 
 
 def test_no_request_is_lost_in_twenty_reloads(app: App) -> None:
     app.put(1)
-    with app.served() as (server, caller):
+    with app.served() as (server, client):
         ends = threading.Event()
 
-        def ask() -> list[float | str]:
-            own: list[float | str] = []
+        def send_requests() -> list[float | str]:
+            factors: list[float | str] = []
             while not ends.is_set():
-                own.append(caller.factor("times"))
-            return own
+                factors.append(client.factor("times"))
+            return factors
 
-        callers = at_once([ask] * 4)
+        clients = at_once([send_requests] * 4)
         for factor in range(2, 22):
-            # Every fourth edit is broken.
+            # Every fourth edit is invalid code.
             if factor % 4 == 0:
                 app.write("def broken(:\n")
                 reload(server, "reload failed")
             app.put(factor)
             reload(server)
-            assert caller.factor("times") == factor
+            assert client.factor("times") == factor
         ends.set()
-        for answers in [one.result(timeout=20) for one in callers]:
-            assert len(answers) > 20
-            assert all(isinstance(one, float) for one in answers), [one for one in answers if isinstance(one, str)][:3]
-            # Nobody is sent back to what was replaced.
-            assert answers == sorted(answers)  # type: ignore[type-var]
+        for responses in [one.result(timeout=20) for one in clients]:
+            assert len(responses) > 20
+            assert all(isinstance(one, float) for one in responses), [one for one in responses if isinstance(one, str)][
+                :3
+            ]
+            # Factors never decrease: no request reaches replaced code.
+            assert responses == sorted(responses)  # type: ignore[type-var]
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 0
 
 
-def test_what_is_under_way_finishes_on_the_old_code(app: App, tmp_path: Path) -> None:
+def test_requests_in_flight_finish_on_the_old_code(app: App, tmp_path: Path) -> None:
     wait = f"import pathlib, time; pathlib.Path({str(tmp_path / 'in')!r}).touch()\n" + (
         f"        while not pathlib.Path({str(tmp_path / 'go')!r}).exists(): time.sleep(0.005)"
     )
     app.put(2, call=wait, close=f"__import__('pathlib').Path({str(tmp_path / 'closed')!r}).touch()")
-    with app.served() as (server, caller):
-        (running,) = at_once([lambda: caller.factor("times")])
+    with app.served() as (server, client):
+        (running,) = at_once([lambda: client.factor("times")])
         until((tmp_path / "in").exists, "the request in the handler")
         app.put(3)
         reload(server)
-        assert caller.factor("times") == 3
+        assert client.factor("times") == 3
         assert not (tmp_path / "closed").exists()
         (tmp_path / "go").touch()
         assert running.result(timeout=20) == 2
         until((tmp_path / "closed").exists, "the old instance to close its handler")
 
 
-def test_what_handlers_count_goes_on_after_a_reload(app: App) -> None:
+def test_handler_metrics_continue_after_a_reload(app: App) -> None:
     code = """
 from penstock import Context
 @model(inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])], batching=Batching())
@@ -118,9 +120,9 @@ def counted(x, ctx: Context):
     return x
 """
     app.put(2, more=code)
-    with app.served() as (server, caller):
+    with app.served() as (server, client):
         for calls in (1, 2):
-            assert caller.factor("counted") == 1
+            assert client.factor("counted") == 1
             assert metric_at(server.http, "calls_total", model="counted", version="1") == calls
             assert metric_at(server.http, "size_count", model="counted") == calls
             assert metric_at(server.http, "penstock_custom_total", model="counted", name="calls") == calls
@@ -140,94 +142,94 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_broken_code_changes_nothing_and_is_told(app: App, kind: str) -> None:
-    edit, told = BROKEN[kind]
-    with app.served() as (server, caller):
+def test_broken_code_is_reported_and_changes_nothing(app: App, kind: str) -> None:
+    edit, message = BROKEN[kind]
+    with app.served() as (server, client):
         edit(app)
         reload(server, "reload failed, what serves goes on: ")
-        assert caller.factor("times") == 2
-        assert caller.states("times") == {"1": "READY"}
-        reason = caller.reason("times")
+        assert client.factor("times") == 2
+        assert client.states("times") == {"1": "READY"}
+        reason = client.reason("times")
         assert reason.startswith("the models could not be reloaded: ")
-        assert told in reason or re.search(told, reason), reason
+        assert message in reason or re.search(message, reason), reason
         assert "secret" not in reason
         assert str(app.folder) not in reason
         assert reason in server.err
         app.put(4)
         reload(server)
-        assert caller.factor("times") == 4
-        assert caller.reason("times") == ""
+        assert client.factor("times") == 4
+        assert client.reason("times") == ""
 
 
-def test_models_come_and_go_and_change_their_signature(app: App) -> None:
+def test_reload_adds_removes_and_changes_models(app: App) -> None:
     other = """
 @model(name="other", inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])])
 def other(x):
     return x + 1
 """
-    with app.served() as (server, caller):
+    with app.served() as (server, client):
         app.put(2, more=other)
         reload(server)
-        assert caller("GET", "/v2/models")[1] == {"models": ["other", "times"]}
+        assert client("GET", "/v2/models")[1] == {"models": ["other", "times"]}
         app.write(MODEL.split("@model")[0].format(before="") + other.replace("float32", "int64").replace('"x"', '"a"'))
         reload(server)
-        assert caller("GET", "/v2/models")[1] == {"models": ["other"]}
-        until(lambda: caller.index("times") == [], "the removed model to end")
-        assert caller.factor("times") == "unknown model 'times'"
-        assert caller("GET", "/v2/models/other")[1]["inputs"] == [{"name": "a", "datatype": "INT64", "shape": [1]}]
+        assert client("GET", "/v2/models")[1] == {"models": ["other"]}
+        until(lambda: client.index("times") == [], "the removed model to end")
+        assert client.factor("times") == "unknown model 'times'"
+        assert client("GET", "/v2/models/other")[1]["inputs"] == [{"name": "a", "datatype": "INT64", "shape": [1]}]
         body = {"inputs": [{"name": "a", "datatype": "INT64", "shape": [1], "data": [41]}]}
-        assert caller("POST", "/v2/models/other/infer", body)[1]["outputs"][0]["data"] == [42]
-        # What failed with one model of several changes none of them.
+        assert client("POST", "/v2/models/other/infer", body)[1]["outputs"][0]["data"] == [42]
+        # A failure in one model changes none of them.
         app.put(5, build="1 / 0", more=other.replace("x + 1", "x + 2"))
         reload(server, "reload failed")
-        assert caller("POST", "/v2/models/other/infer", body)[1]["outputs"][0]["data"] == [42]
+        assert client("POST", "/v2/models/other/infer", body)[1]["outputs"][0]["data"] == [42]
 
 
-def test_files_beside_the_app_are_loaded_anew(app: App) -> None:
+def test_modules_imported_by_the_app_are_reloaded(app: App) -> None:
     app.write("FACTOR = 2\n", "own.py")
     app.put("own.FACTOR", before="import own")
-    with app.served() as (server, caller):
-        # Of the same size, and perhaps within the same second.
+    with app.served() as (server, client):
+        # The same size, and perhaps the same second.
         for factor in (3, 4, 5):
             app.write(f"FACTOR = {factor}\n", "own.py")
             reload(server)
-            assert caller.factor("times") == factor
+            assert client.factor("times") == factor
 
 
-def test_the_old_code_is_let_go(app: App) -> None:
-    with app.served() as (server, caller):
+def test_old_code_is_garbage_collected(app: App) -> None:
+    with app.served() as (server, client):
         for factor in range(3, 6):
-            tell = f"\nimport weakref; weakref.finalize(Times.__wrapped__, print, 'gone', {factor}, flush=True)\n"
-            app.put(factor, more=tell)
+            finalizer = f"\nimport weakref; weakref.finalize(Times.__wrapped__, print, 'gone', {factor}, flush=True)\n"
+            app.put(factor, more=finalizer)
             reload(server)
-            assert caller.factor("times") == factor
+            assert client.factor("times") == factor
         until(lambda: "gone 3" in server.out and "gone 4" in server.out, "the end of the old code")
         assert "gone 5" not in server.out
 
 
-def test_changed_files_are_seen_when_asked_for(app: App) -> None:
+def test_changed_files_are_reloaded_when_watching(app: App) -> None:
     app.write("FACTOR = 2\n", "own.py")
     app.put("own.FACTOR", before="import own")
-    with app.served("--reload") as (server, caller):
+    with app.served("--reload") as (server, client):
         app.write("FACTOR = 3\n", "own.py")
-        until(lambda: caller.factor("times") == 3, "the changed file beside the app")
+        until(lambda: client.factor("times") == 3, "the changed module")
         app.put("own.FACTOR + new.MORE", before="import own, new")
         server.said("reload failed, what serves goes on: the models could not be reloaded: ModuleNotFoundError")
         app.write("MORE = 4\n", "new.py")
-        until(lambda: caller.factor("times") == 7, "the file that was missing")
+        until(lambda: client.factor("times") == 7, "the file that was missing")
         app.write("MORE = (\n", "new.py")
         server.said("SyntaxError (new.py, line 1)")
-        assert caller.factor("times") == 7
+        assert client.factor("times") == 7
         app.write("MORE = 5\n", "new.py")
-        until(lambda: caller.factor("times") == 8, "the mended file")
+        until(lambda: client.factor("times") == 8, "the mended file")
 
 
-def test_without_being_asked_files_are_not_looked_at(app: App) -> None:
-    with app.served() as (server, caller):
+def test_files_are_not_watched_by_default(app: App) -> None:
+    with app.served() as (server, client):
         app.put(3)
         reload(server)
         app.put(4)
-        assert caller.factor("times") == 3
+        assert client.factor("times") == 3
         assert "reload" not in server.err.replace("reloaded in", "", 1)
 
 
@@ -236,16 +238,16 @@ def penstock_reload(*arguments: str, folder: Path) -> subprocess.CompletedProces
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=60)
 
 
-def test_the_command_finds_the_server_by_its_file_or_number(app: App) -> None:
+def test_reload_command_finds_the_server_by_pid_file_or_pid(app: App) -> None:
     file = app.folder / "pid"
-    with app.served("--pid-file", "pid") as (server, caller):
+    with app.served("--pid-file", "pid") as (server, client):
         assert file.read_text() == f"{server.process.pid}\n"
-        for factor, which in ((3, ("--pid-file", "pid")), (4, ("--pid", str(server.process.pid)))):
+        for factor, option in ((3, ("--pid-file", "pid")), (4, ("--pid", str(server.process.pid)))):
             app.put(factor)
-            done = penstock_reload(*which, folder=app.folder)
+            done = penstock_reload(*option, folder=app.folder)
             assert (done.returncode, done.stderr) == (0, "")
             assert f"requested a reload from process {server.process.pid}" in done.stdout
-            until(lambda factor=factor: caller.factor("times") == factor, "the new code")  # type: ignore[misc]
+            until(lambda factor=factor: client.factor("times") == factor, "the new code")  # type: ignore[misc]
         with Serving("app.py", "--pid-file", "pid", "--http", "127.0.0.1:0", folder=app.folder, up=False) as second:
             assert second.exit_status() == 1
             assert f"pid_file: {file} is held by a running server; each server needs its own" in second.err
@@ -254,7 +256,7 @@ def test_the_command_finds_the_server_by_its_file_or_number(app: App) -> None:
     assert not file.exists()
 
 
-def test_the_command_says_why_it_finds_no_server(app: App) -> None:
+def test_reload_command_reports_why_it_finds_no_server(app: App) -> None:
     def refused(*arguments: str, status: int = 1) -> str:
         done = penstock_reload(*arguments, folder=app.folder)
         assert done.returncode == status
@@ -263,7 +265,7 @@ def test_the_command_says_why_it_finds_no_server(app: App) -> None:
     assert "which server? give --pid, --pid-file, or the setting pid_file" in refused(status=2)
     assert "--pid: 0 is not a process number" in refused("--pid", "0", status=2)
     assert "there is no pid file pid; is the server running" in refused("--pid-file", "pid")
-    # Left over by a server that was killed: its number may be anybody's by now.
+    # Stale file of a killed server: its pid may belong to another process by now.
     (app.folder / "pid").write_text(f"{os.getpid()}\n")
     assert "no server holds pid: its server was killed" in refused("--pid-file", "pid")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
@@ -275,28 +277,28 @@ def test_the_command_says_why_it_finds_no_server(app: App) -> None:
     assert f"there is no process {other.pid}" in refused("--pid", str(other.pid))
 
 
-def test_a_signal_looks_at_the_repositories_too(app: App) -> None:
+def test_reload_signal_polls_repositories(app: App) -> None:
     repository = Repository(app.folder / "models")
     repository.put("a", factor=2)
-    with app.served("--repository", "models") as (server, caller):
+    with app.served("--repository", "models") as (server, client):
         repository.put("a", factor=3)
         repository.put("b", factor=5)
         app.put(7)
         reload(server)
-        assert (caller.factor("times"), caller.factor("a"), caller.factor("b")) == (7, 3, 5)
+        assert (client.factor("times"), client.factor("a"), client.factor("b")) == (7, 3, 5)
         repository.put("times", factor=1)
         reload(server)
-        assert caller.factor("times") == 7
+        assert client.factor("times") == 7
         app.put(8, more=MODEL.split("@model")[0].format(before="") + "\n@model\ndef b(x: int) -> int: return x\n")
         reload(server, "reload failed")
-        assert "model 'b' is given twice, one of them in a repository" in caller.reason("times")
+        assert "model 'b' is given twice, one of them in a repository" in client.reason("times")
 
 
-def test_a_signal_to_stop_ends_a_reload_that_takes_long(app: App) -> None:
-    with app.served() as (server, caller):
+def test_stop_signal_aborts_a_long_reload(app: App) -> None:
+    with app.served() as (server, client):
         app.put(3, build="import time; time.sleep(2); print('built', flush=True)")
         server.signal(signal.SIGHUP)
-        until(lambda: caller("POST", "/v2/repository/index")[0] == 200)
+        until(lambda: client("POST", "/v2/repository/index")[0] == 200)
         server.signal(signal.SIGTERM)
         server.exit_status()
         assert "Traceback" not in server.err
@@ -307,14 +309,14 @@ def times(factor: float) -> Any:
     return model(name="a", batching=Batching(max_size=8), **tensors)(lambda x: x * factor)  # type: ignore[call-overload]
 
 
-def test_python_may_reload_too() -> None:
+def test_reload_from_python() -> None:
     with Server(times(2), http="127.0.0.1:0", grpc=None) as server:
-        caller = Caller(server.http_url)
+        client = Caller(server.http_url)
         assert server.reload(lambda: [times(3)]) == ["a"]
-        assert caller.factor("a") == 3
+        assert client.factor("a") == 3
         fails: Callable[[], list[Any]] = lambda: [1 / 0]  # noqa: E731
         with pytest.raises(PenstockError, match="the models could not be reloaded: ZeroDivisionError"):
             server.reload(fails)
-        assert caller.factor("a") == 3
+        assert client.factor("a") == 3
     with pytest.raises(PenstockError, match="the server is not started"):
         Server(times(2), http="127.0.0.1:0", grpc=None).reload(lambda: [times(3)])

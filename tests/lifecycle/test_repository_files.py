@@ -1,4 +1,4 @@
-"""Models whose files a client sends with the request to load them: where they may go, and that they go away."""
+"""Models whose files a client sends with the load request: allowed paths, and cleanup."""
 
 from __future__ import annotations
 
@@ -35,45 +35,45 @@ def repository(tmp_path: Path) -> Repository:
 
 
 @pytest.fixture
-def caller(repository: Repository, temporary: Path) -> Iterator[Caller]:
+def client(repository: Repository, temporary: Path) -> Iterator[Caller]:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "load_files": True, "poll_interval": 0.02}
     with Server(repository=repository.path, model_control="explicit", load_models="a", **options) as server:
         yield Caller(server.http_url)
     until(lambda: not [*temporary.iterdir()], "the files to go")
 
 
-def test_files_stand_for_all_that_the_repository_has_of_a_model(caller: Caller, temporary: Path) -> None:
-    assert caller.states("a") == {"5": "READY"}
-    assert caller.load("a", {}, **{"file:2/model.py": code(3)})[0] == 200
-    assert caller.factor("a") == 3
-    assert caller.states("a") == {"2": "READY"}
+def test_sent_files_replace_the_models_repository_files(client: Caller, temporary: Path) -> None:
+    assert client.states("a") == {"5": "READY"}
+    assert client.load("a", {}, **{"file:2/model.py": code(3)})[0] == 200
+    assert client.factor("a") == 3
+    assert client.states("a") == {"2": "READY"}
     assert len([*temporary.iterdir()]) == 1
-    # The next form takes the place of this one, and its files go with its code.
+    # The next load replaces this one, and removes its files with its code.
     policy = {"version_policy": {"all": {}}}
-    assert caller.load("a", policy, **{"file:2/model.py": code(4), "file:3/model.py": code(6)})[0] == 200
-    assert (caller.factor("a", "2"), caller.factor("a", "3")) == (4, 6)
+    assert client.load("a", policy, **{"file:2/model.py": code(4), "file:3/model.py": code(6)})[0] == 200
+    assert (client.factor("a", "2"), client.factor("a", "3")) == (4, 6)
     until(lambda: len([*temporary.iterdir()]) == 1, "the first files to go")
-    # Without files it is the repository's again.
-    assert caller.load("a")[0] == 200
-    assert caller.factor("a") == 5
+    # A load without files restores the repository's model.
+    assert client.load("a")[0] == 200
+    assert client.factor("a") == 5
     until(lambda: not [*temporary.iterdir()], "all files to go")
 
 
-def test_a_model_that_no_repository_has_comes_and_goes(caller: Caller, temporary: Path) -> None:
-    assert caller.load("new", {}, **{"file:1/model.py": code(3)})[0] == 200
-    assert caller.factor("new") == 3
-    assert caller.unload("new")[0] == 200
+def test_model_known_only_from_sent_files_loads_and_unloads(client: Caller, temporary: Path) -> None:
+    assert client.load("new", {}, **{"file:1/model.py": code(3)})[0] == 200
+    assert client.factor("new") == 3
+    assert client.unload("new")[0] == 200
     until(lambda: not [*temporary.iterdir()], "the files to go")
-    until(lambda: caller.index("new") == [], "the model to be forgotten")
+    until(lambda: client.index("new") == [], "the model to be forgotten")
 
 
-def test_a_load_that_fails_leaves_what_serves_and_no_files(caller: Caller, temporary: Path) -> None:
-    status, answer = caller.load("a", {}, **{"file:1/model.py": "raise RuntimeError('/srv/secret')"})
-    assert (status, answer["error"]) == (
+def test_failed_load_keeps_the_served_model_and_leaves_no_files(client: Caller, temporary: Path) -> None:
+    status, response = client.load("a", {}, **{"file:1/model.py": "raise RuntimeError('/srv/secret')"})
+    assert (status, response["error"]) == (
         500,
         "model 'a' version '1' could not be loaded: RuntimeError (model.py, line 1)",
     )
-    assert caller.factor("a") == 5
+    assert client.factor("a") == 5
     until(lambda: not [*temporary.iterdir()], "the files to go")
 
 
@@ -99,13 +99,13 @@ def test_a_load_that_fails_leaves_what_serves_and_no_files(caller: Caller, tempo
         "1/" + "a/" * 8 + "x",
     ],
 )
-def test_t37_names_of_files_lead_nowhere_else(caller: Caller, temporary: Path, name: str) -> None:
-    status, answer = caller.load("a", {}, **{"file:1/model.py": code(3), f"file:{name}": "x"})
+def test_t37_sent_file_names_cannot_leave_the_folder(client: Caller, temporary: Path, name: str) -> None:
+    status, response = client.load("a", {}, **{"file:1/model.py": code(3), f"file:{name}": "x"})
     assert status == 400
-    assert "is not 'file:<version>/<file>', whose parts begin with a letter" in answer["error"]
-    assert answer["error"].isprintable()
+    assert "is not 'file:<version>/<file>', whose parts begin with a letter" in response["error"]
+    assert response["error"].isprintable()
     assert [*temporary.iterdir()] == []
-    assert caller.factor("a") == 5
+    assert client.factor("a") == 5
 
 
 @pytest.mark.parametrize(
@@ -119,19 +119,19 @@ def test_t37_names_of_files_lead_nowhere_else(caller: Caller, temporary: Path, n
         ({f"file:1/f{index}": "" for index in range(1001)}, "1001 load parameters 'file:...' were sent, expected at"),
     ],
 )
-def test_files_that_make_no_model(caller: Caller, temporary: Path, files: dict[str, str], message: str) -> None:
-    status, answer = caller.load("a", {}, **files)
+def test_invalid_sent_files_are_rejected(client: Caller, temporary: Path, files: dict[str, str], message: str) -> None:
+    status, response = client.load("a", {}, **files)
     assert status == 400
-    assert answer["error"].startswith(message)
+    assert response["error"].startswith(message)
     until(lambda: not [*temporary.iterdir()], "the files to go")
 
 
-def test_t37_the_models_name_is_one_that_a_folder_can_have(caller: Caller) -> None:
-    status, answer = caller.load("..a", {}, **{"file:1/model.py": code(3)})
-    assert (status, answer["error"]) == (400, "model '..a': a model whose files are sent cannot have that name")
+def test_t37_model_name_must_be_a_valid_folder_name(client: Caller) -> None:
+    status, response = client.load("..a", {}, **{"file:1/model.py": code(3)})
+    assert (status, response["error"]) == (400, "model '..a': a model whose files are sent cannot have that name")
 
 
-def test_more_bytes_than_a_body_may_have_are_refused(repository: Repository, temporary: Path) -> None:
+def test_sent_files_over_max_body_bytes_are_refused(repository: Repository, temporary: Path) -> None:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "load_files": True, "max_body_bytes": 10_000}
     with Server(repository=repository.path, model_control="explicit", **options) as server:
         status, _ = Caller(server.http_url).load("a", {}, **{"file:1/model.py": "#" * 10_000})

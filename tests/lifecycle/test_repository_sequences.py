@@ -1,4 +1,4 @@
-"""Sequences while their model is replaced: they go on where their state is, and new ones begin on what is new."""
+"""Sequences across a model's replacement: active ones keep their version, new ones start on the new version."""
 
 from __future__ import annotations
 
@@ -55,68 +55,68 @@ def sums(tmp_path: Path) -> Sums:
 
 
 @pytest.fixture
-def caller(sums: Sums) -> Iterator[Caller]:
+def client(sums: Sums) -> Iterator[Caller]:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "model_control": "explicit", "load_models": "sum"}
     with Server(repository=sums.repository.path, **options) as server:
         yield Caller(server.http_url)
 
 
-def step(caller: Caller, identifier: int, value: float, name: str = "x", **marks: bool) -> float | str:
+def step(client: Caller, identifier: int, value: float, name: str = "x", **marks: bool) -> float | str:
     document = {
         "inputs": [{"name": name, "datatype": "FP32", "shape": [1, 1], "data": [value]}],
         "parameters": {"sequence_id": identifier, **{f"sequence_{mark}": flag for mark, flag in marks.items()}},
     }
-    status, answer = caller("POST", "/v2/models/sum/infer", document)
-    return float(answer["outputs"][0]["data"][0]) if status == 200 else str(answer["error"])
+    status, response = client("POST", "/v2/models/sum/infer", document)
+    return float(response["outputs"][0]["data"][0]) if status == 200 else str(response["error"])
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_a_sequence_goes_on_where_its_state_is(sums: Sums, caller: Caller, version: str) -> None:
-    assert [step(caller, 1, 1, start=True), step(caller, 1, 2)] == [101, 103]
+def test_sequence_continues_on_the_version_with_its_state(sums: Sums, client: Caller, version: str) -> None:
+    assert [step(client, 1, 1, start=True), step(client, 1, 2)] == [101, 103]
     sums.put(version, 200)
-    assert caller.load("sum")[0] == 200
-    assert [step(caller, 1, 3), step(caller, 2, 5, start=True), step(caller, 1, 4)] == [106, 205, 110]
-    # Replaced twice, and each sequence stays where it began.
+    assert client.load("sum")[0] == 200
+    assert [step(client, 1, 3), step(client, 2, 5, start=True), step(client, 1, 4)] == [106, 205, 110]
+    # After two replacements each sequence stays on its version.
     sums.put(version, 300)
-    assert caller.load("sum")[0] == 200
-    assert [step(caller, 3, 1, start=True), step(caller, 2, 1), step(caller, 1, 1)] == [301, 206, 111]
+    assert client.load("sum")[0] == 200
+    assert [step(client, 3, 1, start=True), step(client, 2, 1), step(client, 1, 1)] == [301, 206, 111]
     assert not sums.has_closed(100)
-    assert step(caller, 1, 1, end=True) == 112
-    until(lambda: sums.has_closed(100), "the first form to end with its last sequence")
+    assert step(client, 1, 1, end=True) == 112
+    until(lambda: sums.has_closed(100), "the first version to end with its last sequence")
     assert not sums.has_closed(200)
-    assert step(caller, 1, 1) == "sequence 1 must begin with sequence_start: it is not active on model 'sum'"
-    assert [step(caller, 2, 1, end=True), step(caller, 3, 1, end=True)] == [207, 302]
-    until(lambda: sums.has_closed(200), "the second form to end")
+    assert step(client, 1, 1) == "sequence 1 must begin with sequence_start: it is not active on model 'sum'"
+    assert [step(client, 2, 1, end=True), step(client, 3, 1, end=True)] == [207, 302]
+    until(lambda: sums.has_closed(200), "the second version to end")
 
 
-def test_a_start_begins_on_what_is_new(sums: Sums, caller: Caller) -> None:
-    assert step(caller, 1, 1, start=True) == 101
+def test_new_sequences_start_on_the_new_version(sums: Sums, client: Caller) -> None:
+    assert step(client, 1, 1, start=True) == 101
     sums.put("1", 200)
-    assert caller.load("sum")[0] == 200
-    assert [step(caller, 1, 2, start=True), step(caller, 1, 3)] == [202, 205]
+    assert client.load("sum")[0] == 200
+    assert [step(client, 1, 2, start=True), step(client, 1, 3)] == [202, 205]
 
 
-def test_silence_ends_what_was_replaced(sums: Sums, caller: Caller) -> None:
+def test_idle_timeout_unloads_the_replaced_version(sums: Sums, client: Caller) -> None:
     sums.put("1", 150, idle=0.3)
-    assert caller.load("sum")[0] == 200
-    assert step(caller, 1, 1, start=True) == 151
+    assert client.load("sum")[0] == 200
+    assert step(client, 1, 1, start=True) == 151
     sums.put("1", 200)
-    assert caller.load("sum")[0] == 200
-    until(lambda: sums.has_closed(150), "the replaced form to end")
-    assert step(caller, 1, 1) == "sequence 1 must begin with sequence_start: it is not active on model 'sum'"
+    assert client.load("sum")[0] == 200
+    until(lambda: sums.has_closed(150), "the replaced version to end")
+    assert step(client, 1, 1) == "sequence 1 must begin with sequence_start: it is not active on model 'sum'"
 
 
-def test_a_model_with_other_inputs_says_that_it_was_replaced(sums: Sums, caller: Caller) -> None:
-    assert step(caller, 1, 1, start=True) == 101
+def test_sequence_of_a_model_replaced_with_other_inputs_is_refused(sums: Sums, client: Caller) -> None:
+    assert step(client, 1, 1, start=True) == 101
     sums.put("2", 200, name="z")
-    assert caller.load("sum")[0] == 200
-    assert step(caller, 1, 1, name="z") == (
+    assert client.load("sum")[0] == 200
+    assert step(client, 1, 1, name="z") == (
         "sequence 1 must begin again with sequence_start: model 'sum' was replaced by one with other inputs or outputs"
     )
 
 
-def test_unloading_ends_sequences(sums: Sums, caller: Caller) -> None:
-    assert step(caller, 1, 1, start=True) == 101
-    assert caller.unload("sum")[0] == 200
-    assert step(caller, 1, 1) == "model 'sum' is not loaded"
+def test_unload_ends_sequences(sums: Sums, client: Caller) -> None:
+    assert step(client, 1, 1, start=True) == 101
+    assert client.unload("sum")[0] == 200
+    assert step(client, 1, 1) == "model 'sum' is not loaded"
     until(lambda: sums.has_closed(100), "the model to end")

@@ -1,4 +1,4 @@
-"""Routes of models' own on a server that lives: limits, keys, callers who leave, models that come and go."""
+"""Model routes on a running server: limits, keys, disconnects, added and removed models."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PORTS = {"http": "127.0.0.1:0", "grpc": "127.0.0.1:0"}
 
 
 def named(name: str, *routes: str, **options: Any) -> Any:
-    """A model that answers its routes with its name and version."""
+    """A model whose routes respond with its name and version."""
 
     def handler(request: Request) -> str:
         return f"{name} {options.get('version', '1')}"
@@ -32,14 +32,14 @@ def named(name: str, *routes: str, **options: Any) -> Any:
     return model(handler, name=name, routes=routes, **options)
 
 
-def test_limits_hold_and_nothing_is_read_for_nothing() -> None:
+def test_limits_apply_to_routes_before_the_body_is_read() -> None:
     with Server(routed.score, **PORTS, max_body_bytes=10) as server:
         assert post(server.http_url, "/score/a", b"0123456789").status == 200
         large = post(server.http_url, "/score/a", b"0123456789x")
         assert (large.status, large.error()) == (413, "the request's body has 11 bytes, at most 10 are accepted")
         server.set_ready("score", False, "away")
         with connect(server.http_url) as sock:
-            # Its body is never sent.
+            # The body is never sent.
             sock.sendall(
                 b"POST /score/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
             )
@@ -47,7 +47,7 @@ def test_limits_hold_and_nothing_is_read_for_nothing() -> None:
         assert (refused.status, refused.error()) == (503, "model 'score' is not ready: away")
 
 
-def test_a_key_of_inference_guards_routes_whatever_their_method() -> None:
+def test_api_key_guards_routes_of_every_method() -> None:
     with Server(routed.score, **PORTS, api_key="secret") as server:
         for method in ("GET", "POST"):
             with httpx.Client(base_url=server.http_url) as client:
@@ -55,7 +55,7 @@ def test_a_key_of_inference_guards_routes_whatever_their_method() -> None:
                 assert client.request(method, "/score/a", headers={"Authorization": "Bearer secret"}).status_code == 200
 
 
-def test_a_deadline_and_a_full_queue_are_answered_as_everywhere() -> None:
+def test_deadline_and_full_queue_apply_to_routes() -> None:
     gate = Gate()
     slow = routed.gated(gate).with_options(max_queue=1)
     with Server(slow, **PORTS) as server:
@@ -73,19 +73,19 @@ def test_a_deadline_and_a_full_queue_are_answered_as_everywhere() -> None:
         assert first.result().body == b"through"
 
 
-def test_who_leaves_is_noticed() -> None:
-    gate, left = Gate(), Gate()
-    left.open()
-    with Server(routed.gated(gate, left), **PORTS) as server:
+def test_client_disconnect_cancels_the_handler() -> None:
+    gate, disconnected = Gate(), Gate()
+    disconnected.open()
+    with Server(routed.gated(gate, disconnected), **PORTS) as server:
         with connect(server.http_url) as sock:
             sock.sendall(b"POST /gated HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
             gate.await_entered()
         until(lambda: metric_at(server.http_url, "penstock_in_flight", model="gated") == 0)
         gate.open()
-        left.await_entered()
+        disconnected.await_entered()
 
 
-def test_who_leaves_a_stream_ends_it() -> None:
+def test_client_disconnect_ends_the_stream() -> None:
     ended = threading.Event()
 
     @model(name="endless", routes=["GET /endless"])
@@ -101,53 +101,53 @@ def test_who_leaves_a_stream_ends_it() -> None:
             sock.sendall(b"GET /endless HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert sock.recv(100)
         assert ended.wait(PATIENCE)
-        # One that is asked for its head only ends with it.
+        # A response to HEAD ends with its head.
         ended.clear()
         assert httpx.head(f"{server.http_url}/endless").status_code == 200
         assert ended.wait(PATIENCE)
 
 
-def test_a_slow_reader_pauses_the_handler() -> None:
-    made = 0
-    piece = b"x" * (1 << 16)
+def test_slow_reader_pauses_the_handler() -> None:
+    produced = 0
+    block = b"x" * (1 << 16)
     total = 400
 
     @model(name="fast", routes=["GET /fast"])
     def fast(request: Request) -> Iterator[bytes]:
-        nonlocal made
+        nonlocal produced
         for _ in range(total):
-            made += 1
-            yield piece
+            produced += 1
+            yield block
 
     with Server(fast, **PORTS) as server, connect(server.http_url) as sock:
         sock.sendall(b"GET /fast HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        seen = [-1]
+        produced_before = [-1]
 
         def stands_still() -> bool:
-            seen.append(made)
-            return len(seen) > 40 and seen[-40] == seen[-1]
+            produced_before.append(produced)
+            return len(produced_before) > 40 and produced_before[-40] == produced_before[-1]
 
         until(stands_still)
-        assert 0 < made < total
+        assert 0 < produced < total
         assert get(server.http_url, "/v2/health/ready").status == 200
-        answer = b""
+        response = b""
         while chunk := sock.recv(1 << 20):
-            answer += chunk
-        assert made == total
-        assert answer.endswith(b"0\r\n\r\n")
+            response += chunk
+        assert produced == total
+        assert response.endswith(b"0\r\n\r\n")
 
 
-def test_an_abnormal_end_is_one_over_http2_too() -> None:
+def test_failed_stream_resets_its_http2_stream() -> None:
     with Server(routed.pieces, **PORTS) as server, httpx.Client(http1=False, http2=True) as client:
-        with client.stream("GET", f"{server.http_url}/pieces/all") as answer:
-            assert (answer.http_version, b"".join(answer.iter_raw())) == ("HTTP/2", b"abc")
-        with client.stream("GET", f"{server.http_url}/pieces/broken") as answer:
-            assert answer.status_code == 202
+        with client.stream("GET", f"{server.http_url}/pieces/all") as response:
+            assert (response.http_version, b"".join(response.iter_raw())) == ("HTTP/2", b"abc")
+        with client.stream("GET", f"{server.http_url}/pieces/broken") as response:
+            assert response.status_code == 202
             with pytest.raises(httpx.RemoteProtocolError):
-                b"".join(answer.iter_raw())
+                b"".join(response.iter_raw())
 
 
-def test_a_connection_goes_on_after_every_answer() -> None:
+def test_connection_is_reusable_after_every_response() -> None:
     with Server(routed.score, routed.pieces, **PORTS) as server, httpx.Client(base_url=server.http_url) as client:
         for _ in range(3):
             assert client.post("/score/a", content=b"x").status_code == 200
@@ -156,35 +156,35 @@ def test_a_connection_goes_on_after_every_answer() -> None:
         assert metric_at(server.http_url, "penstock_requests_total", model="score", outcome="ok") == 3
 
 
-def test_the_grpc_port_has_no_routes_and_one_port_has_both() -> None:
+def test_routes_are_not_on_the_grpc_port_except_a_shared_one() -> None:
     with Server(routed.score, **PORTS) as server:
         assert get(f"http://{server.grpc_url}", "/score/a").status == 415
     with Server(routed.score, http="127.0.0.1:0", grpc="same") as server:
         assert get(server.http_url, "/score/a").status == 200
 
 
-def test_what_is_told_over_grpc() -> None:
+def test_raw_responses_over_grpc() -> None:
     with Server(routed.answers, **PORTS) as server, InferenceServerClient(server.grpc_url) as client:
-        ask = lambda which: client.infer("answers", [], parameters={"which": which})  # noqa: E731
-        np.testing.assert_array_equal(ask("tensors").as_numpy("y"), [1.5, 2.5])
+        infer_answers = lambda which: client.infer("answers", [], parameters={"which": which})  # noqa: E731
+        np.testing.assert_array_equal(infer_answers("tensors").as_numpy("y"), [1.5, 2.5])
         for which, code, message in (
             ("refused", "StatusCode.INVALID_ARGUMENT", "no"),
             ("text", "StatusCode.INTERNAL", "model 'answers' answered with a body, which gRPC cannot carry"),
             ("error", "StatusCode.NOT_FOUND", "there is none"),
         ):
             with pytest.raises(InferenceServerException) as raised:
-                ask(which)
+                infer_answers(which)
             assert (raised.value.status(), message in str(raised.value.message())) == (code, True)
         assert metadata(server, "tensors")["x-own"] == "1"
 
 
 def metadata(server: Server, which: str) -> dict[str, str]:
-    """The initial metadata of an answer, once as it is and once compressed."""
+    """The initial metadata of a response, uncompressed and compressed."""
     from tritonclient.grpc import service_pb2
 
-    asked = service_pb2.ModelInferRequest(model_name="answers")
-    asked.parameters["which"].string_param = which
-    found = []
+    request = service_pb2.ModelInferRequest(model_name="answers")
+    request.parameters["which"].string_param = which
+    metadata_list = []
     with grpc.insecure_channel(server.grpc_url) as channel:
         call = channel.unary_unary(
             "/inference.GRPCInferenceService/ModelInfer",
@@ -192,14 +192,14 @@ def metadata(server: Server, which: str) -> dict[str, str]:
             response_deserializer=service_pb2.ModelInferResponse.FromString,
         )
         for compression in (grpc.Compression.NoCompression, grpc.Compression.Gzip):
-            _, answered = call.with_call(asked, compression=compression)
-            found.append({str(key): str(value) for key, value in answered.initial_metadata()})
-    assert found[0]["x-own"] == found[1]["x-own"]
-    return found[0]
+            _, call_result = call.with_call(request, compression=compression)
+            metadata_list.append({str(key): str(value) for key, value in call_result.initial_metadata()})
+    assert metadata_list[0]["x-own"] == metadata_list[1]["x-own"]
+    return metadata_list[0]
 
 
-def test_the_log_and_metrics_know_of_them(capfd: pytest.CaptureFixture[str]) -> None:
-    said = ""
+def test_routes_are_logged_and_counted(capfd: pytest.CaptureFixture[str]) -> None:
+    log = ""
     with Server(routed.answers, **PORTS, access_log="json") as server:
         httpx.get(f"{server.http_url}/answer/created", headers={"X-Request-Id": "one"})
         httpx.get(f"{server.http_url}/answer/refused", headers={"X-Request-Id": "two"})
@@ -209,17 +209,17 @@ def test_the_log_and_metrics_know_of_them(capfd: pytest.CaptureFixture[str]) -> 
         assert (count("ok"), count("invalid_input")) == (1, 1)
 
         def is_there() -> bool:
-            nonlocal said
-            said += capfd.readouterr().err
-            return said.count("\n") >= 2
+            nonlocal log
+            log += capfd.readouterr().err
+            return log.count("\n") >= 2
 
         until(is_there, "the log")
-    lines = {one["id"]: one for one in map(json.loads, said.splitlines()) if "id" in one}
+    lines = {one["id"]: one for one in map(json.loads, log.splitlines()) if "id" in one}
     assert (lines["one"]["model"], lines["one"]["status"], lines["one"]["outcome"]) == ("answers", 201, "ok")
     assert (lines["two"]["status"], lines["two"]["outcome"], lines["two"]["error"]) == (422, "invalid_input", "no")
 
 
-def test_routes_come_and_go_with_their_models() -> None:
+def test_routes_are_added_and_removed_with_their_models() -> None:
     with Server(named("a", "GET /a"), **PORTS) as server:
         url = server.http_url
         server.add(named("b", "GET /b", "GET /{any}"))
@@ -231,14 +231,14 @@ def test_routes_come_and_go_with_their_models() -> None:
         assert get(url, "/d").body == b"b 1"
         server.remove("b")
         assert (get(url, "/b").status, get(url, "/a").body) == (404, b"a 1")
-        # Renamed by a reload, a model keeps its route.
+        # A model renamed by a reload keeps its route.
         server.reload(lambda: [named("z", "GET /a", "GET /new")])
         assert (get(url, "/a").body, get(url, "/new").body) == (b"z 1", b"z 1")
         server.reload(lambda: [named("z")])
         assert get(url, "/a").status == 404
 
 
-def test_of_versions_the_highest_ready_one_with_the_route_answers() -> None:
+def test_highest_ready_version_with_the_route_answers() -> None:
     with Server(named("m", "GET /m", "GET /old"), named("m", "GET /m", version="2"), **PORTS) as server:
         url = server.http_url
         assert (get(url, "/m").body, get(url, "/old").body) == (b"m 2", b"m 1")
@@ -248,7 +248,7 @@ def test_of_versions_the_highest_ready_one_with_the_route_answers() -> None:
         assert get(url, "/m").status == 503
 
 
-def test_a_hundred_models_have_their_own_routes() -> None:
+def test_hundred_models_with_routes() -> None:
     models = [named(f"m{n}", f"POST /models/m{n}:ask", f"GET /by/m{n}/{{what}}") for n in range(100)]
     with Server(*models, **PORTS) as server, httpx.Client(base_url=server.http_url) as client:
         for n in (0, 7, 42, 99):
@@ -257,35 +257,35 @@ def test_a_hundred_models_have_their_own_routes() -> None:
         assert client.get("/by/m100/x").status_code == 404
 
 
-def test_models_come_and_go_while_routes_are_asked() -> None:
+def test_models_change_while_routes_are_requested() -> None:
     stop = threading.Event()
-    asked = 0
-    seen: set[tuple[int, bytes]] = set()
+    count = 0
+    produced_before: set[tuple[int, bytes]] = set()
 
-    def ask(url: str) -> None:
-        nonlocal asked
+    def infer_answers(url: str) -> None:
+        nonlocal count
         with httpx.Client(base_url=url) as client:
             while not stop.is_set():
-                answer = client.get("/stays")
-                seen.add((answer.status_code, answer.content))
+                response = client.get("/stays")
+                produced_before.add((response.status_code, response.content))
                 assert client.get("/comes").status_code in (200, 404)
-                asked += 1
+                count += 1
 
     with Server(named("stays", "GET /stays"), **PORTS) as server:
-        asking = at_once([lambda: ask(server.http_url)] * 4)
+        asking = at_once([lambda: infer_answers(server.http_url)] * 4)
         for _ in range(10):
-            before = asked
+            before = count
             server.add(named("comes", "GET /comes"))
             server.add(named("stays", "GET /stays"), replace=True)
             server.remove("comes")
-            until(lambda before=before: asked > before)  # type: ignore[misc]
+            until(lambda before=before: count > before)  # type: ignore[misc]
         stop.set()
         for one in asking:
             one.result()
-    assert seen == {(200, b"stays 1")}
+    assert produced_before == {(200, b"stays 1")}
 
 
-def test_an_attached_model_has_routes(tmp_path: Path) -> None:
+def test_attached_models_have_routes(tmp_path: Path) -> None:
     place = f"unix:{tmp_path}/attach.sock"
     with Server(named("own", "GET /own"), **PORTS, attach=place) as server:
         url = server.http_url
@@ -299,31 +299,31 @@ def test_an_attached_model_has_routes(tmp_path: Path) -> None:
         assert get(url, "/own").body == b"own 1"
 
 
-def test_a_model_in_processes_has_routes() -> None:
+def test_models_in_processes_have_routes() -> None:
     with Server(routed.score.with_options(instances=Processes(1)), **PORTS) as server:
-        told = post(server.http_url, "/score/anna?q", b"\x00\xff").json()
-        assert (told["parts"], told["body"], told["query"]) == ({"customer": "anna"}, "\x00\xff", "q")
+        document = post(server.http_url, "/score/anna?q", b"\x00\xff").json()
+        assert (document["parts"], document["body"], document["query"]) == ({"customer": "anna"}, "\x00\xff", "q")
 
 
-def test_a_drain_finishes_routed_requests() -> None:
+def test_drain_finishes_routed_requests() -> None:
     gate = Gate()
     server = Server(routed.gated(gate), **PORTS).start()
     url = server.http_url
-    (answer,) = at_once([lambda: post(url, "/gated", b"")])
+    (response,) = at_once([lambda: post(url, "/gated", b"")])
     gate.await_entered()
     (stopping,) = at_once([server.stop])
-    # What comes now is refused, and before that given up at once.
+    # New requests are refused, after a moment when connections are closed at once.
     refused = until(
         lambda: other if (other := post(url, "/gated", b"", {"grpc-timeout": "1m"})).status == 503 else None
     )
     assert refused.error() == "the server is shutting down"
-    assert not answer.done()
+    assert not response.done()
     gate.open()
-    assert answer.result().body == b"through"
+    assert response.result().body == b"through"
     assert stopping.result() == []
 
 
-def test_the_banner_and_the_page_show_them() -> None:
+def test_banner_and_docs_page_list_routes() -> None:
     from penstock._serve.banner import describe
 
     with Server(routed.score, **PORTS) as server:
@@ -337,7 +337,7 @@ def test_the_banner_and_the_page_show_them() -> None:
         assert (about["open"], about["inputs"], len(about["routes"])) == (True, [], 3)
 
 
-def test_a_plain_server_has_no_routes_and_answers_as_ever() -> None:
+def test_model_without_routes_serves_only_inference() -> None:
     def own(request: Request) -> Response:
         return Response(outputs={"y": [1]})
 

@@ -1,4 +1,4 @@
-"""Models that are made to refuse requests by `Server.set_ready`, and what sees it."""
+"""Models made unready by `Server.set_ready`, and where it shows."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def echo(name: str = "m", version: str = "1") -> Model[..., Any]:
 
 
 def ready(server: Server, path: str = "m") -> tuple[int, str]:
-    answer = get(server.http_url, f"/v2/models/{path}/ready")
-    return answer.status, answer.body.decode()
+    response = get(server.http_url, f"/v2/models/{path}/ready")
+    return response.status, response.body.decode()
 
 
 def row(server: Server, version: str = "1") -> dict[str, str]:
     rows = post(server.http_url, "/v2/repository/index", b"{}").json()
-    found: dict[str, str] = next(one for one in rows if one["version"] == version)
-    return found
+    match: dict[str, str] = next(one for one in rows if one["version"] == version)
+    return match
 
 
-def test_a_model_refuses_with_the_reason_until_it_is_ready_again() -> None:
+def test_unready_model_refuses_with_the_reason_until_ready() -> None:
     with Server(echo(), **PORTS) as server:
         server.set_ready("m", False, "its weights are fetched")
         refused = infer(server.http_url, "m", {"x": X})
@@ -55,17 +55,17 @@ def test_a_model_refuses_with_the_reason_until_it_is_ready_again() -> None:
         assert row(server)["state"] == "READY"
 
 
-def test_without_a_reason_none_is_made_up() -> None:
+def test_unready_without_a_reason_adds_none() -> None:
     with Server(echo(), **PORTS) as server:
         server.set_ready("m", False)
         refused = infer(server.http_url, "m", {"x": X})
         assert (refused.status, refused.json()) == (503, {"error": "model 'm' is not ready"})
 
 
-def test_grpc_sees_it_and_a_watch_is_told() -> None:
+def test_grpc_readiness_and_health_watch_follow_set_ready() -> None:
     with Server(echo(), **PORTS) as server, InferenceServerClient(server.grpc_url) as client:
         assert client.is_model_ready("m")
-        seen: list[int] = []
+        statuses: list[int] = []
         with grpc.insecure_channel(server.grpc_url) as channel:
             watch = channel.unary_stream(
                 "/grpc.health.v1.Health/Watch",
@@ -73,22 +73,22 @@ def test_grpc_sees_it_and_a_watch_is_told() -> None:
                 response_deserializer=lambda body: body[1] if body else 0,
             )
             call = watch(b"m")
-            seen.append(next(call))
+            statuses.append(next(call))
             server.set_ready("m", False, "later")
-            seen.append(next(call))
+            statuses.append(next(call))
             assert not client.is_model_ready("m")
             server.set_ready("m", True)
-            seen.append(next(call))
+            statuses.append(next(call))
             call.cancel()
-        assert seen == [1, 2, 1]
+        assert statuses == [1, 2, 1]
         assert client.is_model_ready("m")
 
 
-def test_of_versions_one_or_all() -> None:
+def test_set_ready_applies_to_one_or_all_versions() -> None:
     with Server(echo(version="1"), echo(version="2"), **PORTS) as server:
         server.set_ready("m", False, "new", version="2")
         assert (ready(server)[0], ready(server, "m/versions/2")[0], ready(server, "m/versions/1")[0]) == (200, 503, 200)
-        # The highest ready one answers.
+        # The highest ready version answers.
         assert infer(server.http_url, "m", {"x": X}).json()["model_version"] == "1"
         server.set_ready("m", False)
         assert infer(server.http_url, "m", {"x": X}).status == 503
@@ -96,7 +96,7 @@ def test_of_versions_one_or_all() -> None:
         assert infer(server.http_url, "m", {"x": X}).json()["model_version"] == "2"
 
 
-def test_a_model_that_is_loaded_anew_is_ready() -> None:
+def test_reloaded_model_is_ready() -> None:
     with Server(echo(), **PORTS) as server:
         server.set_ready("m", False, "old")
         server.reload(lambda: [echo()])
@@ -104,7 +104,7 @@ def test_a_model_that_is_loaded_anew_is_ready() -> None:
         assert infer(server.http_url, "m", {"x": X}).status == 200
 
 
-def test_said_before_the_start_it_holds_from_the_start() -> None:
+def test_set_ready_before_start_applies_from_start() -> None:
     server = Server(echo(), **PORTS)
     server.set_ready("m", False, "not yet")
     with server:
@@ -113,13 +113,13 @@ def test_said_before_the_start_it_holds_from_the_start() -> None:
         assert ready(server)[0] == 200
 
 
-def test_a_model_that_is_not_there_is_named() -> None:
+def test_set_ready_of_an_unknown_model_raises() -> None:
     with Server(echo(), **PORTS) as server:
-        with pytest.raises(NotFound, match="unknown model 'nobody'"):
-            server.set_ready("nobody", False)
+        with pytest.raises(NotFound, match="unknown model 'missing'"):
+            server.set_ready("missing", False)
         with pytest.raises(NotFound, match="model 'm' has no version '7'"):
             server.set_ready("m", False, version="7")
     other = Server(echo(), **PORTS)
-    other.set_ready("nobody", False)
-    with pytest.raises(NotFound, match="unknown model 'nobody'"):
+    other.set_ready("missing", False)
+    with pytest.raises(NotFound, match="unknown model 'missing'"):
         other.start()

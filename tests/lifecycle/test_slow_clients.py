@@ -1,4 +1,4 @@
-"""Clients that send or read hardly anything: each loses its own stream or connection, and nobody else's."""
+"""Slow clients: each loses only its own stream or connection."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def serving(*models: Any, **options: Any) -> Iterator[str]:
 
 
 @contextmanager
-def repeating(sock: socket.socket, piece: bytes, every: float) -> Iterator[None]:
-    """Sends this again and again, until the server has had enough."""
+def repeating(sock: socket.socket, data: bytes, every: float) -> Iterator[None]:
+    """Sends these bytes repeatedly until the server closes the connection."""
     stop = threading.Event()
 
     def run() -> None:
         while not stop.wait(every):
             try:
-                sock.sendall(piece)
+                sock.sendall(data)
             except OSError:
                 return
 
@@ -61,23 +61,23 @@ TRICKLE = re.compile(r"the body came at \d+ B/s; 240 are needed")
 
 @pytest.mark.fault("slow body")
 @pytest.mark.parametrize("head", ["Content-Length: 500", "Transfer-Encoding: chunked"])
-def test_a_body_that_trickles_is_cut(head: str) -> None:
+def test_trickling_body_is_cut(head: str) -> None:
     with serving() as url, connect(url) as sock:
         sock.sendall(f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
         with repeating(sock, b"1\r\n \r\n" if "chunked" in head else b" ", 0.5):
-            answer = read_answer(sock)
-        assert answer.status == 408
-        assert TRICKLE.fullmatch(answer.error())
+            response = read_answer(sock)
+        assert response.status == 408
+        assert TRICKLE.fullmatch(response.error())
         until(lambda: metric_at(url, "penstock_in_flight") == 0)
         assert metric_at(url, "penstock_requests_total", outcome="timeout") == 1
 
 
-def test_a_rate_of_0_lets_a_body_trickle() -> None:
+def test_min_rate_0_allows_a_trickling_body() -> None:
     with serving(min_body_rate=0) as url, connect(url) as other, connect(url) as sock:
         lines = f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(BODY) + 1000}\r\n\r\n".encode()
         sock.sendall(lines + BODY)
         with serving(body_timeout=6) as clock, connect(clock) as stalled, repeating(sock, b" ", 0.5):
-            # This one's end says that more time than the grace has passed.
+            # The end of this connection shows that the grace period has passed.
             stalled.sendall(lines)
             assert read_answer(stalled).status == 408
         sock.sendall(b" " * 1000)
@@ -86,11 +86,11 @@ def test_a_rate_of_0_lets_a_body_trickle() -> None:
 
 
 @pytest.mark.fault("slow body")
-def test_a_stream_that_stalls_is_cut_alone() -> None:
+def test_stalled_http2_stream_is_reset_alone() -> None:
     with serving(body_timeout=0.5) as url, connect(url) as sock:
         sock.sendall(http2.opening() + http2.post_headers(1, PATH) + http2.post_headers(3, PATH))
         frames = http2.frames(sock)
-        # A neighbour's bytes, and pings, are no excuse.
+        # Bytes of another stream, and pings, do not count.
         with repeating(sock, http2.frame(http2.DATA, 3, b" ") + http2.frame(http2.PING, 0, bytes(8)), 0.05):
             stalled = list(http2.until_end(frames, 1))
         assert http2.text(stalled) == b'{"error":"no more of the body came for 500ms"}'
@@ -100,7 +100,7 @@ def test_a_stream_that_stalls_is_cut_alone() -> None:
         assert [one.payload for one in rest if one.kind == http2.RST_STREAM] == [bytes(4)]
 
 
-def test_a_grpc_call_whose_message_does_not_end_is_cut() -> None:
+def test_unfinished_grpc_message_is_cut() -> None:
     stop = threading.Event()
 
     def request() -> Iterator[bytes]:
@@ -109,7 +109,7 @@ def test_a_grpc_call_whose_message_does_not_end_is_cut() -> None:
 
     with serving(body_timeout=0.5) as url, grpc.insecure_channel(url.removeprefix("http://")) as channel:
         for name in ("ModelInfer", "ServerLive"):
-            # As a stream, so that its end does not come with its only message.
+            # As a stream, so that its end is separate from its only message.
             call = channel.stream_unary(f"/inference.GRPCInferenceService/{name}")
             with pytest.raises(grpc.RpcError) as raised:
                 call(request(), timeout=PATIENCE)
@@ -120,25 +120,25 @@ def test_a_grpc_call_whose_message_does_not_end_is_cut() -> None:
         assert stub.ServerLive(service_pb2.ServerLiveRequest(), timeout=PATIENCE).live
 
 
-def test_a_stream_of_messages_may_be_silent_between_them_only() -> None:
+def test_grpc_stream_may_be_idle_only_between_messages() -> None:
     message = service_pb2.ModelInferRequest(model_name="nobody").SerializeToString()
     message = b"\0" + len(message).to_bytes(4, "big") + message
     with serving(body_timeout=0.5) as url, connect(url) as sock, connect(url) as clock:
         head = http2.frame(http2.HEADERS, 1, http2.block(STREAM_INFER), http2.END_HEADERS)
         sock.sendall(http2.opening() + head + http2.frame(http2.DATA, 1, message))
-        # This one's end says that more time than a body has has passed.
+        # The end of this call shows that the body timeout has passed.
         clock.sendall(http2.opening() + http2.post_headers(1, PATH))
         assert b"no more" in http2.text(http2.until_end(http2.frames(clock), 1))
         sock.sendall(http2.frame(http2.DATA, 1, message + message[:7]))
         frames = list(http2.until_end(http2.frames(sock), 1))
         assert http2.text(frames).count(b"unknown model 'nobody'") == 2
-        # The end of a gRPC answer, with its status, and not just of the connection.
+        # The end of a gRPC response with its status, not just of the connection.
         assert any(one.kind == http2.HEADERS and one.flags & http2.END_STREAM for one in frames)
 
 
 @pytest.mark.fault("slow head")
 @pytest.mark.parametrize(
-    ("opening", "piece"),
+    ("opening", "data"),
     [
         (http2.PREFACE[:10], b""),
         (http2.PREFACE, b""),
@@ -151,14 +151,14 @@ def test_a_stream_of_messages_may_be_silent_between_them_only() -> None:
     ],
     ids=["preface", "no settings", "settings", "continuations", "headers"],
 )
-def test_a_head_of_http_2_that_does_not_end_is_cut(opening: bytes, piece: bytes) -> None:
+def test_unfinished_http2_head_is_cut(opening: bytes, data: bytes) -> None:
     with serving(header_timeout=0.5) as url, connect(url) as sock:
         sock.sendall(opening)
-        with repeating(sock, piece, 0.1):
+        with repeating(sock, data, 0.1):
             assert not [one for one in http2.frames(sock) if one.stream]
 
 
-def test_pings_keep_no_connection_without_streams() -> None:
+def test_pings_do_not_keep_an_idle_connection_open() -> None:
     with serving(idle_timeout=0.5) as url, connect(url) as sock:
         sock.sendall(http2.opening())
         with repeating(sock, http2.frame(http2.PING, 0, bytes(8)), 0.1):
@@ -175,7 +175,7 @@ def large_model(calls: list[int]) -> Any:
     return large
 
 
-def ask(sock: socket.socket, stream: int) -> None:
+def send_request(sock: socket.socket, stream: int) -> None:
     body, headers = json_body({"x": np.zeros(1, np.float32)}, parameters={"binary_data_output": True}), {}
     path = "/v2/models/large/infer"
     fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "localhost", **headers}
@@ -185,53 +185,53 @@ def ask(sock: socket.socket, stream: int) -> None:
 
 @pytest.mark.fault("zero window")
 @pytest.mark.parametrize("window", [0, 1])
-def test_answers_that_nobody_reads_end_their_connection_whatever_else_it_sends(window: int) -> None:
+def test_unread_responses_close_their_http2_connection(window: int) -> None:
     calls: list[int] = []
     with serving(large_model(calls), write_timeout=0.5) as url, connect(url) as sock:
         sock.sendall(http2.opening(b"\0\x04" + window.to_bytes(4, "big")))
         for index in range(20):
-            ask(sock, 2 * index + 1)
+            send_request(sock, 2 * index + 1)
         with repeating(sock, http2.frame(http2.PING, 0, bytes(8)), 0.1):
             for _ in http2.frames(sock):
                 pass
         until(lambda: metric_at(url, "penstock_connections") == 1)
 
 
-def test_a_client_that_takes_bytes_keeps_its_connection() -> None:
+def test_reading_client_keeps_its_connection() -> None:
     with serving(large_model([]), write_timeout=0.5) as url, connect(url) as sock, connect(url) as clock:
         sock.sendall(http2.opening(http2.NO_WINDOW))
-        ask(sock, 1)
+        send_request(sock, 1)
         clock.sendall(http2.opening(http2.NO_WINDOW))
-        ask(clock, 1)
+        send_request(clock, 1)
         frames = http2.frames(sock)
         with repeating(sock, http2.frame(http2.WINDOW_UPDATE, 1, b"\0\0\0\x01"), 0.05):
-            # This one is closed for its silence in the same time.
+            # This idle connection is closed in the same time.
             assert not http2.text(http2.frames(clock))
         sock.sendall(http2.frame(http2.WINDOW_UPDATE, 1, (1 << 23).to_bytes(4, "big")))
         sock.sendall(http2.frame(http2.WINDOW_UPDATE, 0, (1 << 23).to_bytes(4, "big")))
         assert len(http2.text(http2.until_end(frames, 1))) > 4 << 20
 
 
-def test_answers_that_nobody_reads_count_as_held() -> None:
+def test_unread_responses_count_toward_held_bytes() -> None:
     calls: list[int] = []
     with serving(large_model(calls), io_threads=1, max_inflight_bytes=20 << 20) as url, connect(url) as sock:
         sock.sendall(http2.opening(http2.NO_WINDOW))
-        # All are begun before one of them is made.
+        # All are started before the first response is ready.
         for index in range(20):
-            ask(sock, 2 * index + 1)
+            send_request(sock, 2 * index + 1)
         until(lambda: metric_at(url, "penstock_requests_total") == 20)
-        # Four of 4 MiB fit. The others are made too, and give way to a refusal that takes no memory.
+        # Four of 4 MiB fit. The others are computed too, but a refusal without memory replaces them.
         assert len(calls) == 20
         assert metric_at(url, "penstock_requests_total", outcome="overloaded") == 16
         assert 16 << 20 <= metric_at(url, "penstock_answer_bytes") < 20 << 20
-        # Requests are counted apart: others are answered.
+        # Requests are counted separately: others are served.
         assert infer(url, "large", {"x": np.zeros(0, np.float32)}).status == 200
         sock.close()
         assert until(lambda: metric_at(url, "penstock_answer_bytes") == 0)
 
 
 @pytest.mark.fault("zero window")
-def test_an_http_1_client_that_never_reads_is_closed() -> None:
+def test_http1_connection_that_never_reads_is_closed() -> None:
     with serving(large_model([]), write_timeout=0.5) as url, connect(url) as sock:
         body = json_body({"x": np.zeros(8, np.float32)}, parameters={"binary_data_output": True})
         head = (
@@ -242,10 +242,10 @@ def test_an_http_1_client_that_never_reads_is_closed() -> None:
         until(lambda: metric_at(url, "penstock_connections") == 1)
 
 
-def test_a_connection_between_requests_of_http_1_is_closed() -> None:
+def test_idle_http1_connection_is_closed() -> None:
     with serving(idle_timeout=0.5) as url, connect(url) as sock:
         sock.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert read_answer(sock).status == 200
-        # Empty lines begin no request.
+        # Empty lines do not start a request.
         with repeating(sock, b"\r\n", 0.1):
             assert is_closed(sock)

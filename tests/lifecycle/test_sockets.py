@@ -1,4 +1,4 @@
-"""Where a server listens: TCP, Unix sockets, one port for both protocols; and several servers in one process."""
+"""Listening addresses: TCP, Unix sockets, one port for both protocols; and several servers in one process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def double(x: Any) -> Any:
     return x * 2
 
 
-# gRPC's C core makes an authority of a socket's path, and the HTTP/2 library takes its escapes for a protocol error.
+# gRPC's C core derives the authority from the socket path; the HTTP/2 library rejects its escapes.
 AUTHORITY = (("grpc.default_authority", "localhost"),)
 
 
@@ -38,25 +38,25 @@ def grpc_infer(target: str, options: tuple[tuple[str, str], ...] = AUTHORITY) ->
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         request = service_pb2.ModelInferRequest(model_name="double", raw_input_contents=[X.tobytes()])
         request.inputs.add(name="x", datatype="FP32", shape=[2])
-        answer = stub.ModelInfer(request, timeout=20)
-    return np.frombuffer(answer.raw_output_contents[0], np.float32).tolist()
+        response = stub.ModelInfer(request, timeout=20)
+    return np.frombuffer(response.raw_output_contents[0], np.float32).tolist()
 
 
-def test_two_ports() -> None:
+def test_rest_and_grpc_on_separate_ports() -> None:
     with Server(double, http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
         assert server.http_address != server.grpc_address
         assert server.http_url == f"http://{server.http_address}"
         assert server.grpc_url == server.grpc_address
         assert infer(server.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
         assert grpc_infer(server.grpc_url) == [2, 4]
-        # Each speaks its own protocol only.
-        # 415 is what gRPC asks for; a prober must not take 200 for health.
+        # Each port serves only its protocol.
+        # The gRPC specification requires 415; a probe must not see 200.
         assert get(f"http://{server.grpc_address}", "/v2/health/live").status == 415
         with pytest.raises(grpc.RpcError):
             grpc_infer(str(server.http_address))
 
 
-def test_one_port_speaks_both_protocols(tmp_path: Path) -> None:
+def test_one_port_serves_both_protocols(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     for shared in (address, f"unix:{tmp_path}/both.sock"):
@@ -66,14 +66,14 @@ def test_one_port_speaks_both_protocols(tmp_path: Path) -> None:
             assert grpc_infer(server.grpc_url) == [2, 4]
 
 
-def test_grpc_on_the_http_port_when_that_is_picked() -> None:
+def test_grpc_shares_an_automatically_picked_http_port() -> None:
     with Server(double, http="127.0.0.1:0", grpc="same") as server:
         assert server.http_address == server.grpc_address
         assert infer(server.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
         assert grpc_infer(server.grpc_url) == [2, 4]
 
 
-def test_unix_sockets(tmp_path: Path) -> None:
+def test_both_protocols_over_unix_sockets(tmp_path: Path) -> None:
     with Server(double, http=f"unix:{tmp_path}/http.sock", grpc=f"unix:{tmp_path}/grpc.sock") as server:
         assert server.http_url == server.http_address == f"unix:{tmp_path}/http.sock"
         assert infer(server.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
@@ -83,12 +83,12 @@ def test_unix_sockets(tmp_path: Path) -> None:
 
 
 @pytest.mark.xfail(raises=grpc.RpcError, reason="the HTTP/2 library refuses the authority that gRPC's C core sends")
-def test_a_unix_socket_without_an_authority(tmp_path: Path) -> None:
+def test_unix_socket_with_the_default_grpc_authority(tmp_path: Path) -> None:
     with Server(double, http=None, grpc=f"unix:{tmp_path}/grpc.sock") as server:
         assert grpc_infer(server.grpc_url, ()) == [2, 4]
 
 
-def test_a_socket_file_that_nobody_listens_on_is_replaced(tmp_path: Path) -> None:
+def test_stale_socket_file_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "left-over.sock"
     with socket.socket(socket.AF_UNIX) as left_over:
         left_over.bind(str(path))
@@ -96,14 +96,14 @@ def test_a_socket_file_that_nobody_listens_on_is_replaced(tmp_path: Path) -> Non
         assert get(server.http_url, "/v2/health/live").status == 200
 
 
-def test_a_socket_file_in_use_is_left_alone(tmp_path: Path) -> None:
+def test_socket_file_in_use_is_not_replaced(tmp_path: Path) -> None:
     with Server(double, http=f"unix:{tmp_path}/s", grpc=None) as server:
         with pytest.raises(BindError, match=rf"cannot listen on unix:{tmp_path}/s: Address already in use"):
             Server(double, http=f"unix:{tmp_path}/s", grpc=None).start()
         assert get(server.http_url, "/v2/health/live").status == 200
 
 
-def test_a_file_that_is_no_socket_is_not_removed(tmp_path: Path) -> None:
+def test_regular_file_at_the_socket_path_is_not_removed(tmp_path: Path) -> None:
     (tmp_path / "notes").write_text("precious")
     with pytest.raises(BindError, match="cannot listen on unix:"):
         Server(double, http=f"unix:{tmp_path}/notes", grpc=None).start()
@@ -112,7 +112,7 @@ def test_a_file_that_is_no_socket_is_not_removed(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 @pytest.mark.parametrize("version", ["--http1.0", "--http1.1", "--http2-prior-knowledge", "--http2"])
-def test_every_http_version(version: str) -> None:
+def test_curl_with_every_http_version(version: str) -> None:
     if (
         "http2" in version
         and "HTTP2" not in subprocess.run(["curl", "-V"], check=False, capture_output=True, text=True).stdout
@@ -121,15 +121,15 @@ def test_every_http_version(version: str) -> None:
     body = '{"inputs":[{"name":"x","shape":[2],"datatype":"FP32","data":[1,2]}]}'
     with Server(double, http="127.0.0.1:0", grpc=None) as server:
         url = f"{server.http_url}/v2/models/double/infer"
-        shown = "\n%{http_version} %{http_code}"
-        command = ["curl", "-sS", "--max-time", "20", version, "-d", body, "-w", shown, url]
+        write_out = "\n%{http_version} %{http_code}"
+        command = ["curl", "-sS", "--max-time", "20", version, "-d", body, "-w", write_out, url]
         printed = subprocess.run(command, check=False, capture_output=True, text=True)
-    answer, spoken = printed.stdout.rsplit("\n", 1)
-    assert '"data":[2' in answer, printed.stderr
-    # Over plain text, HTTP/2 is either known to be there or it is HTTP/1.1.
+    response, version_and_status = printed.stdout.rsplit("\n", 1)
+    assert '"data":[2' in response, printed.stderr
+    # Without TLS, HTTP/2 needs prior knowledge; otherwise curl uses HTTP/1.1.
     expected = {"--http1.0": ("1", "1.0", "1.1"), "--http2-prior-knowledge": ("2",)}.get(version, ("1.1",))
-    assert spoken.split()[0] in expected
-    assert spoken.split()[1] == "200"
+    assert version_and_status.split()[0] in expected
+    assert version_and_status.split()[1] == "200"
 
 
 def test_two_servers_in_one_process() -> None:
@@ -141,7 +141,7 @@ def test_two_servers_in_one_process() -> None:
         assert infer(first.http_url, "double", {"x": X}).array("y").tolist() == [2, 4]
 
 
-def test_a_stopped_server_lets_go_of_its_port() -> None:
+def test_stopped_server_releases_its_port() -> None:
     server = Server(double, http="127.0.0.1:0", grpc=None).start()
     address = server.http_address
     assert server.wait(0.0) is False
@@ -151,7 +151,7 @@ def test_a_stopped_server_lets_go_of_its_port() -> None:
         assert get(again.http_url, "/v2/health/ready").status == 200
 
 
-def test_starting_and_stopping_twice_is_like_once() -> None:
+def test_start_and_stop_are_idempotent() -> None:
     server = Server(double, http="127.0.0.1:0", grpc=None)
     assert server.stop() == []
     assert server.start() is server
@@ -160,7 +160,7 @@ def test_starting_and_stopping_twice_is_like_once() -> None:
     assert (server.stop(), server.stop()) == ([], [])
 
 
-def test_leaving_the_context_stops_even_after_an_error() -> None:
+def test_context_manager_stops_the_server_after_an_error() -> None:
     server = Server(double, http="127.0.0.1:0", grpc=None)
     with pytest.raises(ZeroDivisionError), server:
         assert len(server.http_url) / 0
@@ -169,7 +169,7 @@ def test_leaving_the_context_stops_even_after_an_error() -> None:
         get(url, "/v2/health/live")
 
 
-def test_a_server_starts_and_stops_in_another_thread() -> None:
+def test_server_starts_and_stops_in_another_thread() -> None:
     results: list[Any] = []
 
     def run() -> None:
@@ -191,22 +191,22 @@ def test_stop_from_another_thread_ends_wait() -> None:
     assert not waits.is_alive()
 
 
-def test_threads_and_descriptors_do_not_pile_up() -> None:
+def test_threads_and_descriptors_are_not_leaked() -> None:
     def counts() -> tuple[int, int]:
         gc.collect()
         return len(list(Path("/proc/self/task").iterdir())), len(list(Path("/proc/self/fd").iterdir()))
 
     def settled() -> tuple[int, int]:
-        # What earlier tests, and threads of a server that has stopped, still give back is not of the next ones.
-        looks = [counts()]
+        # Waits until earlier tests and stopped servers have released their threads and descriptors.
+        counts_seen = [counts()]
 
         def is_still() -> bool:
             sleep(0.1)
-            looks.append(counts())
-            return looks[-1] == looks[-2]
+            counts_seen.append(counts())
+            return counts_seen[-1] == counts_seen[-2]
 
         until(is_still, "threads and descriptors to stay what they are")
-        return looks[-1]
+        return counts_seen[-1]
 
     def cycle() -> None:
         with Server(double, http="127.0.0.1:0", grpc=None) as server:
@@ -224,7 +224,7 @@ def test_threads_and_descriptors_do_not_pile_up() -> None:
     until(given_back, "as few threads and descriptors as before the last servers")
 
 
-def test_http_listens_on_more_addresses(tmp_path: Path) -> None:
+def test_http_listens_on_extra_addresses(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     also = [address, f"unix:{tmp_path}/also.sock"]
@@ -233,16 +233,16 @@ def test_http_listens_on_more_addresses(tmp_path: Path) -> None:
             assert infer(url, "double", {"x": X}).array("y").tolist() == [2, 4]
 
 
-def test_metrics_have_an_address_of_their_own() -> None:
-    """There no secret is asked for, and nothing else is answered."""
+def test_metrics_on_a_separate_address() -> None:
+    """The metrics address needs no secret, and serves nothing else."""
     restricted = "statistics:key=hush"
     with Server(
         double, http="127.0.0.1:0", grpc=None, metrics="127.0.0.1:0", restricted_access=restricted, api_key="top"
     ) as server:
         url = f"http://{server.metrics_address}"
         assert server.metrics_address != server.http_address
-        answer = get(url, "/metrics")
-        assert (answer.status, b"penstock_connections" in answer.body) == (200, True)
+        response = get(url, "/metrics")
+        assert (response.status, b"penstock_connections" in response.body) == (200, True)
         assert get(server.http_url, "/metrics").status == 403
         assert infer(url, "double", {"x": X}).status == 404
         assert [get(url, path).status for path in ("/v2", "/v2/health/live", "/v2/models/double")] == [404] * 3
@@ -251,10 +251,10 @@ def test_metrics_have_an_address_of_their_own() -> None:
             assert connection.ask("GET", "/metrics", headers={"a": "b" * 70_000}).status == 431
 
 
-def test_metadata_tells_the_name_and_version_that_were_set() -> None:
+def test_metadata_has_the_configured_name_and_version() -> None:
     with Server(double, http="127.0.0.1:0", grpc="127.0.0.1:0", server_name="mine", server_version="7.1") as server:
-        told = get(server.http_url, "/v2").json()
+        document = get(server.http_url, "/v2").json()
         with grpc.insecure_channel(server.grpc_url) as channel:
             stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
             also = stub.ServerMetadata(service_pb2.ServerMetadataRequest(), timeout=20)
-    assert (told["name"], told["version"]) == (also.name, also.version) == ("mine", "7.1")
+    assert (document["name"], document["version"]) == (also.name, also.version) == ("mine", "7.1")

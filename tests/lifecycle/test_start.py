@@ -1,4 +1,4 @@
-"""The start of a served process: addresses, and each way in which it can fail, told in one line."""
+"""The start of a served process: addresses, and one-line errors for each failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from http_by_hand import get, post
 from serving_process import Serving
 
 LOOPBACK = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-"""Two addresses of this machine: the same text twice would be one port for both."""
+"""Two addresses of this machine, because equal texts would mean one shared port."""
 MODEL = """
 import numpy as np
 from penstock import Tensor, model
@@ -38,7 +38,7 @@ def app(tmp_path: Path) -> Path:
     return path
 
 
-def test_port_0_is_printed_as_the_port_that_was_picked() -> None:
+def test_banner_prints_the_port_picked_for_0() -> None:
     with Serving("double.py", *LOOPBACK) as server:
         ports = [int(address.rsplit(":", 1)[1]) for address in (server.http, server.grpc)]
         assert 0 not in ports
@@ -48,54 +48,56 @@ def test_port_0_is_printed_as_the_port_that_was_picked() -> None:
         assert server.err == ""
 
 
-def test_the_page_is_printed_where_there_is_one(app: Path) -> None:
-    for flags, shown in (((), True), (("--no-docs",), False)):
+def test_banner_prints_the_docs_page_unless_disabled(app: Path) -> None:
+    for flags, printed in (((), True), (("--no-docs",), False)):
         with Serving("app.py", *LOOPBACK, *flags, folder=app.parent) as server:
-            assert (f"\ndocs  {server.http}/docs\n" in server.out) is shown
-            assert (get(server.http, "/docs").status == 200) is shown
+            assert (f"\ndocs  {server.http}/docs\n" in server.out) is printed
+            assert (get(server.http, "/docs").status == 200) is printed
 
 
 @pytest.mark.fault("port in use")
 @pytest.mark.parametrize("flag", ["--http", "--grpc"])
-def test_a_port_in_use_is_named(app: Path, flag: str) -> None:
+def test_port_in_use_is_named(app: Path, flag: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        status, told = failure(app.parent, "app.py", *LOOPBACK, flag, address)
+        status, error = failure(app.parent, "app.py", *LOOPBACK, flag, address)
     assert status == 1
-    assert re.fullmatch(rf"penstock: error: cannot listen on {address}: Address already in use .*\n", told)
+    assert re.fullmatch(rf"penstock: error: cannot listen on {address}: Address already in use .*\n", error)
 
 
-def test_an_address_of_another_machine_is_refused(app: Path) -> None:
-    status, told = failure(app.parent, "app.py", "--http", "192.0.2.1:0", "--grpc", "off")
+def test_address_of_another_machine_is_rejected(app: Path) -> None:
+    status, error = failure(app.parent, "app.py", "--http", "192.0.2.1:0", "--grpc", "off")
     assert status == 1
-    assert re.fullmatch(r"penstock: error: cannot listen on 192\.0\.2\.1:0: Cannot assign requested address .*\n", told)
+    assert re.fullmatch(
+        r"penstock: error: cannot listen on 192\.0\.2\.1:0: Cannot assign requested address .*\n", error
+    )
 
 
 @pytest.mark.fault("no name resolution")
-def test_a_host_that_does_not_resolve_is_refused(app: Path) -> None:
-    status, told = failure(app.parent, "app.py", "--http", "no-such-host.invalid:0", "--grpc", "off")
-    assert (status, told) == (
+def test_unresolvable_host_is_rejected(app: Path) -> None:
+    status, error = failure(app.parent, "app.py", "--http", "no-such-host.invalid:0", "--grpc", "off")
+    assert (status, error) == (
         1,
         "penstock: error: cannot listen on no-such-host.invalid:0: expected HOST:PORT or unix:/path\n",
     )
 
 
-def test_a_bad_signature_is_told_with_its_place(app: Path) -> None:
+def test_invalid_signature_is_reported_with_its_location(app: Path) -> None:
     app.write_text(MODEL + "\n@model\ndef broken(x: complex) -> int:\n    return 1\n")
-    status, told = failure(app.parent, "app.py", *LOOPBACK)
+    status, error = failure(app.parent, "app.py", *LOOPBACK)
     assert status == 1
-    assert told.count("\n") == 1
-    assert told.startswith("penstock: error: model 'broken': parameter 'x' is complex, which is not a tensor; use ")
-    assert told.endswith(" (app.py, line 9)\n")
+    assert error.count("\n") == 1
+    assert error.startswith("penstock: error: model 'broken': parameter 'x' is complex, which is not a tensor; use ")
+    assert error.endswith(" (app.py, line 9)\n")
 
 
-def test_an_import_error_shows_the_users_own_traceback(app: Path) -> None:
+def test_import_error_shows_the_user_traceback(app: Path) -> None:
     app.write_text(MODEL + "\ndef weights():\n    return open('missing.bin')\n\nweights()\n")
-    status, told = failure(app.parent, "app.py", *LOOPBACK)
-    lines = told.splitlines()
+    status, error = failure(app.parent, "app.py", *LOOPBACK)
+    lines = error.splitlines()
     assert status == 1
     assert lines[0] == "Traceback (most recent call last):"
-    # From the user's own file on: not one frame of ours.
+    # From the user's file on, without a frame of Penstock.
     assert lines[1].endswith('app.py", line 12, in <module>')
     assert not [line for line in lines if "penstock/_loading/targets.py" in line or "importlib" in line]
     assert lines[-2] == "FileNotFoundError: [Errno 2] No such file or directory: 'missing.bin'"
@@ -104,17 +106,17 @@ def test_an_import_error_shows_the_users_own_traceback(app: Path) -> None:
     )
 
 
-def test_a_class_that_cannot_be_built_shows_its_traceback(app: Path) -> None:
+def test_failing_constructor_shows_its_traceback(app: Path) -> None:
     app.write_text(
         "import numpy as np\nfrom penstock import Tensor, model\n"
         "@model(inputs=[Tensor('x', np.float32)], outputs=[Tensor('y', np.float32)])\n"
         "class Broken:\n    def __init__(self):\n        self.weights = {}['w']\n"
         "    def __call__(self, x):\n        return x\n"
     )
-    status, told = failure(app.parent, "app.py", *LOOPBACK)
+    status, error = failure(app.parent, "app.py", *LOOPBACK)
     assert status == 1
-    assert 'app.py", line 6, in __init__' in told
-    assert told.splitlines()[-1] == "penstock: error: model 'Broken' version '1' could not be loaded: KeyError: 'w'"
+    assert 'app.py", line 6, in __init__' in error
+    assert error.splitlines()[-1] == "penstock: error: model 'Broken' version '1' could not be loaded: KeyError: 'w'"
 
 
 @pytest.mark.parametrize(
@@ -124,17 +126,17 @@ def test_a_class_that_cannot_be_built_shows_its_traceback(app: Path) -> None:
         (["--max-body-bytes", "lots"], "argument --max-body-bytes: 'lots' is not a size of 1 byte or more"),
     ],
 )
-def test_wrong_usage_is_exit_status_2(app: Path, arguments: list[str], complaint: str) -> None:
-    status, told = failure(app.parent, "app.py", *arguments)
+def test_wrong_usage_exits_with_status_2(app: Path, arguments: list[str], complaint: str) -> None:
+    status, error = failure(app.parent, "app.py", *arguments)
     assert status == 2
-    assert complaint in told
+    assert complaint in error
 
 
-def test_a_missing_file_is_named(app: Path) -> None:
+def test_missing_file_is_named(app: Path) -> None:
     assert failure(app.parent, "none.py") == (1, "penstock: error: there is no file none.py\n")
 
 
-def test_settings_come_from_the_environment_too(app: Path) -> None:
+def test_settings_are_read_from_the_environment(app: Path) -> None:
     environment = {"PENSTOCK_HTTP": "127.0.0.1:0", "PENSTOCK_GRPC": "off", "PENSTOCK_SERVER_NAME": "from-environment"}
     with Serving("app.py", folder=app.parent, environment=environment) as server:
         assert get(server.http, "/v2").json()["name"] == "from-environment"
@@ -147,7 +149,7 @@ def test_files_and_objects_are_served_together(app: Path) -> None:
         assert [get(server.http, f"/v2/models/{name}/ready").status for name in ("same", "shout")] == [200, 200]
 
 
-def test_a_child_process_inherits_no_socket(app: Path) -> None:
+def test_child_process_inherits_no_socket(app: Path) -> None:
     app.write_text(
         "import os, subprocess\n"
         "def descriptors(x: int) -> list[str]:\n"

@@ -1,4 +1,4 @@
-"""Spans of requests, as a collector gets them: parents, links, times, attributes; and that none slows a request."""
+"""Request spans as a collector receives them: parents, links, times, attributes; and no delay of requests."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ UNSAMPLED = {"traceparent": f"00-{TRACE}-{CALLER}-00"}
 X = {"x": np.ones(2, np.float32)}
 FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
 
-seen: list[tuple[str | None, str | None]] = []
-"""What handlers were told of their trace."""
+contexts: list[tuple[str | None, str | None]] = []
+"""Trace contexts that handlers received."""
 
 
 @model(name="plain", version="3", **FLOATS)
 def plain(x: Any, ctx: Context) -> Any:
-    seen.append((ctx.traceparent, ctx.tracestate))
+    contexts.append((ctx.traceparent, ctx.tracestate))
     if x[0] < 0:
         raise InvalidInput("negative numbers are not wanted")
     with trace.get_tracer("test").start_as_current_span("own"):
@@ -45,7 +45,7 @@ def plain(x: Any, ctx: Context) -> Any:
 
 @model(name="awaited", version="3", **FLOATS)
 async def awaited(x: Any, ctx: Context) -> Any:
-    seen.append((ctx.traceparent, ctx.tracestate))
+    contexts.append((ctx.traceparent, ctx.tracestate))
     await asyncio.sleep(0)
     with trace.get_tracer("test").start_as_current_span("own"):
         return x
@@ -53,7 +53,7 @@ async def awaited(x: Any, ctx: Context) -> Any:
 
 @model(name="yields", version="3", **FLOATS)
 def yields(x: Any, ctx: Context) -> Iterator[Any]:
-    seen.append((ctx.traceparent, ctx.tracestate))
+    contexts.append((ctx.traceparent, ctx.tracestate))
     yield x
     with trace.get_tracer("test").start_as_current_span("own"):
         yield x
@@ -63,14 +63,14 @@ def yields(x: Any, ctx: Context) -> Iterator[Any]:
 def collector(monkeypatch: pytest.MonkeyPatch) -> Iterator[Collector]:
     for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_TRACES_SAMPLER"):
         monkeypatch.delenv(name, raising=False)
-    seen.clear()
+    contexts.clear()
     with collecting() as one:
         yield one
 
 
 @pytest.fixture(scope="module")
 def exporter() -> InMemorySpanExporter:
-    """Where the handlers' own spans go."""
+    """The exporter of the handlers' own spans."""
     exporter = InMemorySpanExporter()
     provider = TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -82,8 +82,8 @@ def serving(collector: Collector, *models: Model[..., Any], **options: Any) -> S
     return Server(*models, http="127.0.0.1:0", grpc="127.0.0.1:0", otlp_endpoint=collector.url, **options)
 
 
-def ask(server: Server, name: str, value: float = 1, request_id: str = "r-1", headers: Any = SENT) -> int:
-    """Over REST: the status."""
+def infer_rest(server: Server, name: str, value: float = 1, request_id: str = "r-1", headers: Any = SENT) -> int:
+    """Sends a request over REST and returns the status."""
     body = json_body({"x": np.full(2, value, np.float32)}, id=request_id)
     sent = {"content-type": "application/json", **headers}
     return post(server.http_url, f"/v2/models/{name}/infer", body, sent).status
@@ -96,40 +96,38 @@ def message(name: str, value: float = 1) -> service_pb2.ModelInferRequest:
     return request
 
 
-def ask_grpc(server: Server, name: str) -> int:
+def infer_grpc(server: Server, name: str) -> int:
     with grpc.insecure_channel(server.grpc_url) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         stub.ModelInfer(message(name), metadata=list(SENT.items()))
     return 0
 
 
-def ask_grpc_stream(server: Server, name: str) -> int:
+def infer_grpc_stream(server: Server, name: str) -> int:
     with grpc.insecure_channel(server.grpc_url) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
-        answers = list(stub.ModelStreamInfer(iter([message(name)]), metadata=list(SENT.items())))
-    assert not any(one.error_message for one in answers)
+        responses = list(stub.ModelStreamInfer(iter([message(name)]), metadata=list(SENT.items())))
+    assert not any(one.error_message for one in responses)
     return 0
 
 
-def ask_generate(server: Server, name: str) -> int:
+def send_generate(server: Server, name: str) -> int:
     body = json.dumps({"id": "r-1", "x": [1, 1]}).encode()
     return post(server.http_url, f"/v2/models/{name}/generate_stream", body, SENT).status
 
 
 WAYS: dict[str, tuple[Callable[[Server, str], int], Model[..., Any], int]] = {
-    "rest": (ask, plain, 200),
-    "rest, async": (ask, awaited, 200),
-    "grpc": (ask_grpc, plain, 0),
-    "grpc stream of one answer": (ask_grpc_stream, plain, 0),
-    "grpc stream": (ask_grpc_stream, yields, 0),
-    "events": (ask_generate, yields, 200),
+    "rest": (infer_rest, plain, 200),
+    "rest, async": (infer_rest, awaited, 200),
+    "grpc": (infer_grpc, plain, 0),
+    "grpc stream of one answer": (infer_grpc_stream, plain, 0),
+    "grpc stream": (infer_grpc_stream, yields, 0),
+    "events": (send_generate, yields, 200),
 }
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_request_is_spans_of_its_callers_trace(
-    collector: Collector, exporter: InMemorySpanExporter, way: str
-) -> None:
+def test_request_spans_join_the_clients_trace(collector: Collector, exporter: InMemorySpanExporter, way: str) -> None:
     call, served, status = WAYS[way]
     exporter.clear()
     with serving(collector, served) as server:
@@ -148,7 +146,7 @@ def test_a_request_is_spans_of_its_callers_trace(
         assert whole.start_time_unix_nano <= span.start_time_unix_nano <= span.end_time_unix_nano
     assert [link.span_id for link in batch.links] == [whole.span_id]
     assert [link.span_id for link in compute.links] == [batch.span_id]
-    # Each looks at the clock for itself, a moment apart.
+    # Each reads the clock separately, a moment apart.
     near = 2_000_000
     assert receive.end_time_unix_nano <= queue.start_time_unix_nano + near
     assert queue.end_time_unix_nano <= compute.start_time_unix_nano + near
@@ -170,7 +168,7 @@ def test_a_request_is_spans_of_its_callers_trace(
     assert collector.services == {"penstock"}
     assert set(collector.paths) == {"/v1/traces"}
     # The handler runs in the span of its batch.
-    assert seen == [(f"00-{TRACE}-{batch.span_id.hex()}-01", SENT["tracestate"])]
+    assert contexts == [(f"00-{TRACE}-{batch.span_id.hex()}-01", SENT["tracestate"])]
     (own,) = (span for span in exporter.get_finished_spans() if span.name == "own")
     check_child(own, batch)
 
@@ -182,20 +180,20 @@ def check_child(own: ReadableSpan, parent: Span) -> None:
     assert f"{own.parent.span_id:016x}" == parent.span_id.hex()
 
 
-def test_a_handler_in_a_process_runs_in_the_span_too(collector: Collector) -> None:
+def test_handler_in_a_process_runs_in_the_batch_span(collector: Collector) -> None:
     with serving(collector, in_processes.traces) as server:
         body = json_body(X)
-        answer = post(server.http_url, "/v2/models/traces/infer", body, {"content-type": "application/json", **SENT})
+        response = post(server.http_url, "/v2/models/traces/infer", body, {"content-type": "application/json", **SENT})
     batch = collector.one("batch traces")
-    told = answer.json()["parameters"]
-    assert told["context"] == f"00-{TRACE}-{batch.span_id.hex()}-01 {SENT['tracestate']}"
-    assert told["own"] == f"{TRACE} {batch.span_id.hex()}"
+    parameters = response.json()["parameters"]
+    assert parameters["context"] == f"00-{TRACE}-{batch.span_id.hex()}-01 {SENT['tracestate']}"
+    assert parameters["own"] == f"{TRACE} {batch.span_id.hex()}"
 
 
-def test_a_failure_is_the_spans_status(collector: Collector) -> None:
+def test_failure_sets_the_span_status(collector: Collector) -> None:
     with serving(collector, plain) as server:
-        assert ask(server, "plain", -1) == 400
-        assert ask(server, "unknown") == 404
+        assert infer_rest(server, "plain", -1) == 400
+        assert infer_rest(server, "unknown") == 404
     refused = collector.one("infer plain")
     assert (refused.status.code, refused.status.message) == (
         Status.STATUS_CODE_ERROR,
@@ -208,7 +206,7 @@ def test_a_failure_is_the_spans_status(collector: Collector) -> None:
     assert attributes(collector.one("infer"))["error.type"] == "not_found"
 
 
-def test_a_batch_is_linked_to_all_its_requests(collector: Collector) -> None:
+def test_batch_span_links_all_its_requests(collector: Collector) -> None:
     gate = Gate()
 
     @model(name="m", inputs=[Tensor("x", np.float32, [1])], outputs=[Tensor("y", np.float32, [1])], batching=Batching())
@@ -225,12 +223,12 @@ def test_a_batch_is_linked_to_all_its_requests(collector: Collector) -> None:
 
     traces = [f"{number:032x}" for number in (1, 2, 3)]
     with serving(collector, rows) as server:
-        asked = at_once([lambda: one(traces[0])])
+        futures = at_once([lambda: one(traces[0])])
         gate.await_entered()
-        asked += at_once([lambda each=each: one(each) for each in traces[1:]])
+        futures += at_once([lambda each=each: one(each) for each in traces[1:]])
         until(lambda: metric_at(server.http_url, "penstock_queue_depth", model="m") == 2)
         gate.open()
-        assert [each.result() for each in asked] == [200] * 3
+        assert [each.result() for each in futures] == [200] * 3
     wholes = {span.trace_id.hex(): span for span in collector.named("infer m", 3)}
     assert sorted(wholes) == traces
     _, shared = collector.named("batch m", 2)
@@ -258,28 +256,30 @@ def test_a_batch_is_linked_to_all_its_requests(collector: Collector) -> None:
         ("traceidratio:1.0", {}, True),
     ],
 )
-def test_which_requests_are_traced(collector: Collector, sampler: str, headers: dict[str, str], traced: bool) -> None:
+def test_sampler_decides_which_requests_are_traced(
+    collector: Collector, sampler: str, headers: dict[str, str], traced: bool
+) -> None:
     with serving(collector, plain, trace_sampler=sampler) as server:
-        assert ask(server, "plain", headers=headers) == 200
+        assert infer_rest(server, "plain", headers=headers) == 200
     assert [span.name for span in collector.spans if span.name.startswith("infer")] == ["infer plain"] * traced
-    ((parent, _),) = seen
-    # What is not recorded here is handed on as it came.
+    ((parent, _),) = contexts
+    # An unsampled trace context is passed on unchanged.
     assert (parent is not None and parent.endswith("-01")) if traced else parent == headers.get("traceparent")
 
 
-def test_a_share_of_requests_is_traced(collector: Collector) -> None:
+def test_ratio_sampler_traces_a_share_of_requests(collector: Collector) -> None:
     with serving(collector, plain, trace_sampler="traceidratio:0.5") as server:
         for _ in range(200):
-            assert ask(server, "plain", headers={}) == 200
+            assert infer_rest(server, "plain", headers={}) == 200
     assert 50 < sum(span.name == "infer plain" for span in collector.spans) < 150
 
 
-def test_the_standard_variables_are_read(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_otel_variables_are_read(collector: Collector, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", collector.url + "/base/")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20x, b=c")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "front")
     with Server(plain, http="127.0.0.1:0", grpc=None) as server:
-        ask(server, "plain")
+        infer_rest(server, "plain")
     collector.one("infer plain")
     assert collector.services == {"front"}
     assert set(collector.paths) == {"/base/v1/traces"}
@@ -295,7 +295,7 @@ def test_the_standard_variables_are_read(collector: Collector, monkeypatch: pyte
         ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1", "OTEL_TRACES_EXPORTER": "none"}, False),
     ],
 )
-def test_tracing_is_off_unless_said(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], traced: bool) -> None:
+def test_tracing_is_off_by_default(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], traced: bool) -> None:
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert (ServerConfig().tracing is not None) == traced
@@ -317,7 +317,7 @@ def test_tracing_is_off_unless_said(monkeypatch: pytest.MonkeyPatch, environ: di
         ),
     ],
 )
-def test_wrong_settings_are_refused(
+def test_invalid_tracing_settings_are_rejected(
     monkeypatch: pytest.MonkeyPatch, options: Any, environ: dict[str, str], problem: str
 ) -> None:
     for name, value in environ.items():
@@ -327,42 +327,42 @@ def test_wrong_settings_are_refused(
     assert problem in str(raised.value)
 
 
-def test_a_collector_that_is_not_there_costs_spans_only(capfd: pytest.CaptureFixture[str]) -> None:
+def test_missing_collector_loses_only_spans(capfd: pytest.CaptureFixture[str]) -> None:
     with Server(plain, http="127.0.0.1:0", grpc=None, otlp_endpoint="http://127.0.0.1:9") as server:
-        assert ask(server, "plain") == 200
+        assert infer_rest(server, "plain") == 200
         until(lambda: metric_at(server.http_url, "penstock_spans_dropped_total") >= 5)
-        assert ask(server, "plain") == 200
+        assert infer_rest(server, "plain") == 200
     assert capfd.readouterr().err.count("spans do not reach http://127.0.0.1:9") == 1
 
 
-def test_a_message_is_sent_again_when_the_collector_is_busy(collector: Collector) -> None:
+def test_export_is_retried_when_the_collector_is_busy(collector: Collector) -> None:
     collector.statuses = [503, 429]
     with serving(collector, plain) as server:
-        assert ask(server, "plain") == 200
+        assert infer_rest(server, "plain") == 200
         collector.one("infer plain")
         assert metric_at(server.http_url, "penstock_spans_dropped_total") == 0
     assert len(collector.paths) >= 3
 
 
-def test_a_message_that_the_collector_refuses_is_dropped(collector: Collector) -> None:
+def test_refused_export_is_dropped(collector: Collector) -> None:
     collector.statuses = [400]
     with serving(collector, plain) as server:
-        assert ask(server, "plain") == 200
+        assert infer_rest(server, "plain") == 200
         until(lambda: metric_at(server.http_url, "penstock_spans_dropped_total") >= 5)
         collector.statuses = []
 
 
-def test_a_collector_that_hangs_holds_no_request_up(collector: Collector) -> None:
+def test_hanging_collector_delays_no_request(collector: Collector) -> None:
     collector.held = threading.Event()
     with serving(collector, plain) as server:
         for _ in range(50):
-            assert ask(server, "plain") == 200
+            assert infer_rest(server, "plain") == 200
         until(lambda: bool(collector.paths), "a message to the collector")
-        assert ask(server, "plain") == 200
+        assert infer_rest(server, "plain") == 200
         collector.held.set()
 
 
-def test_a_caller_that_leaves_is_an_error(collector: Collector) -> None:
+def test_client_disconnect_is_an_error_span(collector: Collector) -> None:
     gate = Gate()
 
     @model(name="m", **FLOATS)
@@ -374,20 +374,20 @@ def test_a_caller_that_leaves_is_an_error(collector: Collector) -> None:
 
     with serving(collector, waits) as server:
         body = json_body(X)
-        caller = connect(server.http_url)
+        connection = connect(server.http_url)
         head = f"POST /v2/models/m/infer HTTP/1.1\r\nhost: localhost\r\ncontent-length: {len(body)}\r\n\r\n"
-        caller.sendall(head.encode() + body)
+        connection.sendall(head.encode() + body)
         gate.await_entered()
-        caller.close()
+        connection.close()
         until(lambda: metric_at(server.http_url, "penstock_in_flight", model="m") == 0)
         gate.open()
     assert attributes(collector.one("infer"))["error.type"] == "cancelled"
 
 
-def test_without_tracing_the_caller_is_told_to_the_handler() -> None:
-    seen.clear()
+def test_trace_context_reaches_the_handler_without_tracing() -> None:
+    contexts.clear()
     with Server(plain, http="127.0.0.1:0", grpc=None, otlp_endpoint="off") as server:
-        assert ask(server, "plain") == 200
-        assert ask(server, "plain", headers={}) == 200
+        assert infer_rest(server, "plain") == 200
+        assert infer_rest(server, "plain", headers={}) == 200
         assert infer(server.http_url, "plain", X).status == 200
-    assert seen == [(SENT["traceparent"], SENT["tracestate"]), (None, None), (None, None)]
+    assert contexts == [(SENT["traceparent"], SENT["tracestate"]), (None, None), (None, None)]

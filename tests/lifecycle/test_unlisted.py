@@ -1,4 +1,4 @@
-"""Models that only serve routes and are nobody's business: they are in no list, and their routes lead to them."""
+"""Unlisted models, which serve routes but appear in no list."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def double(x: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
 
 
 @pytest.mark.parametrize("added", [False, True], ids=["given", "added"])
-def test_it_answers_and_is_in_no_list(*, added: bool) -> None:
+def test_unlisted_model_answers_but_is_not_listed(*, added: bool) -> None:
     models: list[Model[..., object]] = [double] if added else [double, probe]
     with Server(*models, **PORTS) as server:
         if added:
@@ -37,7 +37,7 @@ def test_it_answers_and_is_in_no_list(*, added: bool) -> None:
         assert get(url, "/probe").status == 404
 
 
-def test_only_models_with_routes_have_such_names() -> None:
+def test_only_models_with_routes_may_be_unlisted() -> None:
     with pytest.raises(SignatureError, match=r"^model: name ':double' must be 1 to 128 characters"):
         double.with_options(name=":double")
     with pytest.raises(SignatureError, match=r"^model: name ':' must be|^model: name '' must be"):

@@ -1,4 +1,4 @@
-"""What a browser on this machine lets any web page do: requests to any route, and names that are made to lead here."""
+"""Protection from web pages in a local browser: cross-origin requests, and DNS rebinding."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from penstock import Request, Response, Server, Tensor, model
 from repositories import Repository
 
 FOREIGN = {"Origin": "http://evil.example", "Content-Type": "text/plain"}
-"""What a page can send without that the browser asks the server before."""
+"""Headers that a page can send without a CORS preflight."""
 
 PAGES: list[dict[str, str]] = [
     FOREIGN,
@@ -49,26 +49,28 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def ask(server: Server, method: str, path: str, headers: Mapping[str, str], body: bytes = b"{}") -> Answer:
+def send_request(server: Server, method: str, path: str, headers: Mapping[str, str], body: bytes = b"{}") -> Answer:
     with Connection(server.http_url) as connection:
         return connection.ask(method, path, body, headers)
 
 
 def posts(server: Server) -> list[str]:
-    """The paths of all routes that are posted to and compute nothing, as the server itself lists them."""
+    """The paths of all POST routes that do not compute, as the server lists them."""
     paths = get(server.http_url, "/openapi.json").json()["paths"]
-    found = [path for path, methods in paths.items() if "post" in methods and not path.endswith((*INFERENCE, "/score"))]
-    assert {"/v2/logging", "/v2/trace/setting", "/v2/repository/index"} <= set(found)
-    named = [path.format(model="same", version="1", region="r") for path in found]
-    # The protocol's routes for one of several repositories are not listed, as they are not served; nor is a new one.
+    post_paths = [
+        path for path, methods in paths.items() if "post" in methods and not path.endswith((*INFERENCE, "/score"))
+    ]
+    assert {"/v2/logging", "/v2/trace/setting", "/v2/repository/index"} <= set(post_paths)
+    named = [path.format(model="same", version="1", region="r") for path in post_paths]
+    # Routes of named repositories are not listed, because they are not served; nor are future routes.
     return [*named, "/v2/repository/west/index", "/v2/repository/west/models/same/load", "/v2/not/there/yet"]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=str)
-def test_pages_of_other_origins_change_nothing(server: Server, page: dict[str, str]) -> None:
+def test_cross_origin_requests_change_nothing(server: Server, page: dict[str, str]) -> None:
     for path in posts(server):
         for method in ("POST", "PUT", "PATCH", "DELETE"):
-            refused = ask(server, method, path, page)
+            refused = send_request(server, method, path, page)
             assert refused.status == 403, (method, path, refused)
             header, value = next(iter(page.items()))
             assert refused.error() == (
@@ -77,14 +79,14 @@ def test_pages_of_other_origins_change_nothing(server: Server, page: dict[str, s
             )
 
 
-def test_what_a_page_asks_for_is_not_done(server: Server) -> None:
+def test_cross_origin_control_requests_have_no_effect(server: Server) -> None:
     path = Path(f"/dev/shm/penstock-page-{os.getpid()}")
     path.write_bytes(bytes(64))
     try:
         region = json.dumps({"key": f"/{path.name}", "byte_size": 64}).encode()
         register = "/v2/systemsharedmemory/region/r/register"
-        assert ask(server, "POST", register, FOREIGN, region).status == 403
-        assert ask(server, "POST", register, {}, region).status == 200
+        assert send_request(server, "POST", register, FOREIGN, region).status == 403
+        assert send_request(server, "POST", register, {}, region).status == 200
     finally:
         path.unlink()
     for change, body in {
@@ -93,31 +95,31 @@ def test_what_a_page_asks_for_is_not_done(server: Server) -> None:
         "/v2/models/same/trace/setting": b'{"trace_rate": "8"}',
     }.items():
         before = get(server.http_url, change).json()
-        assert ask(server, "POST", change, FOREIGN, body).status == 403
+        assert send_request(server, "POST", change, FOREIGN, body).status == 403
         assert get(server.http_url, change).json() == before
-        assert ask(server, "POST", change, {}, body).json() != before
+        assert send_request(server, "POST", change, {}, body).json() != before
     for unregister in ("/v2/systemsharedmemory/region/r/unregister", "/v2/systemsharedmemory/unregister"):
-        assert ask(server, "POST", unregister, FOREIGN).status == 403
+        assert send_request(server, "POST", unregister, FOREIGN).status == 403
     assert [one["name"] for one in get(server.http_url, "/v2/systemsharedmemory/status").json()] == ["r"]
 
 
-@pytest.mark.parametrize("caller", ["curl", "same-origin", "fetch"])
-def test_the_servers_own_page_and_other_clients_are_let_through(server: Server, caller: str) -> None:
+@pytest.mark.parametrize("client", ["curl", "same-origin", "fetch"])
+def test_same_origin_and_non_browser_clients_are_allowed(server: Server, client: str) -> None:
     headers = {
         "curl": {},
         "same-origin": {"Origin": "http://localhost"},
         "fetch": {"Origin": "https://public.example", "Sec-Fetch-Site": "same-origin"},
-    }[caller]
+    }[client]
     for path in posts(server):
-        assert ask(server, "POST", path, headers).status != 403, path
+        assert send_request(server, "POST", path, headers).status != 403, path
 
 
-def test_a_page_reads(server: Server) -> None:
+def test_cross_origin_reads_are_allowed(server: Server) -> None:
     for path in ("/v2", "/v2/logging", "/v2/models/same", "/metrics"):
-        assert ask(server, "GET", path, FOREIGN, b"").status == 200
+        assert send_request(server, "GET", path, FOREIGN, b"").status == 200
 
 
-def test_inference_is_open_to_pages(server: Server) -> None:
+def test_cross_origin_inference_is_allowed(server: Server) -> None:
     infer = b'{"inputs": [{"name": "x", "shape": [1], "datatype": "FP32", "data": [1]}]}'
     for path, body in {
         "/v2/models/same/infer": infer,
@@ -128,23 +130,23 @@ def test_inference_is_open_to_pages(server: Server) -> None:
         "/v1/models/same:predict": b'{"inputs": [1]}',
         "/score": b"",
     }.items():
-        answer = ask(server, "POST", path, FOREIGN, body)
-        assert answer.status == 200, (path, answer)
-    assert ask(server, "PUT", "/score", FOREIGN).status == 200
+        response = send_request(server, "POST", path, FOREIGN, body)
+        assert response.status == 200, (path, response)
+    assert send_request(server, "PUT", "/score", FOREIGN).status == 200
 
 
-def test_no_model_is_loaded_for_a_page(tmp_path: Path) -> None:
+def test_cross_origin_request_loads_no_model(tmp_path: Path) -> None:
     repository = Repository(tmp_path / "models")
     repository.put("a")
     with Server(repository=repository.path, model_control="explicit", http="127.0.0.1:0", grpc=None) as server:
-        assert ask(server, "POST", "/v2/repository/models/a/load", FOREIGN).status == 403
+        assert send_request(server, "POST", "/v2/repository/models/a/load", FOREIGN).status == 403
         assert get(server.http_url, "/v2/models/a/ready").status == 503
-        assert ask(server, "POST", "/v2/repository/models/a/load", {}).status == 200
-        assert ask(server, "POST", "/v2/repository/models/a/unload", FOREIGN).status == 403
+        assert send_request(server, "POST", "/v2/repository/models/a/load", {}).status == 200
+        assert send_request(server, "POST", "/v2/repository/models/a/unload", FOREIGN).status == 403
         assert get(server.http_url, "/v2/models/a/ready").status == 200
 
 
-def called(url: str, host: str, path: str = "/v2/health/live") -> Answer:
+def request_with_host(url: str, host: str, path: str = "/v2/health/live") -> Answer:
     with connect(url) as sock:
         sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
         return read_answer(sock)
@@ -159,56 +161,56 @@ REFUSED = (
 @pytest.mark.parametrize(
     "path", ["/v2", "/metrics", "/docs", "/openapi.json", "/v2/models/same/infer", "/score", "/no"]
 )
-def test_a_loopback_listener_has_local_names(server: Server, path: str) -> None:
-    refused = called(server.http_url, "evil.example:8000", path)
+def test_loopback_listener_accepts_only_local_host_names(server: Server, path: str) -> None:
+    refused = request_with_host(server.http_url, "evil.example:8000", path)
     assert (refused.status, refused.error()) == (403, REFUSED.format("evil.example:8000"))
     for host in ("localhost", "LOCALHOST:1", "127.0.0.1:8000", "127.1.2.3", "[::1]:8000", "a.localhost:80"):
-        assert called(server.http_url, host, path).status != 403, host
+        assert request_with_host(server.http_url, host, path).status != 403, host
 
 
-def test_a_name_is_not_repeated_as_it_is(server: Server) -> None:
-    assert called(server.http_url, "a<b>").status == 400
-    assert called(server.http_url, "a%2F.b").error() == REFUSED.format("a%2F.b")
-    assert called(server.http_url, "x" * 9000).error() == REFUSED.format("x" * 256 + "...")
+def test_refused_host_name_is_escaped_in_the_error(server: Server) -> None:
+    assert request_with_host(server.http_url, "a<b>").status == 400
+    assert request_with_host(server.http_url, "a%2F.b").error() == REFUSED.format("a%2F.b")
+    assert request_with_host(server.http_url, "x" * 9000).error() == REFUSED.format("x" * 256 + "...")
 
 
-def test_names_are_allowed() -> None:
+def test_allowed_hosts_are_accepted() -> None:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "metrics": "127.0.0.1:0"}
     with Server(same, allowed_hosts="proxy.example", **options) as server:
         for url in (server.http_url, f"http://{server.metrics_address}"):
             path = "/metrics"
-            assert called(url, "Proxy.example:443", path).status == 200
-            assert called(url, "localhost", path).status == 200
-            assert called(url, "evil.example", path).error() == REFUSED.format("evil.example")
+            assert request_with_host(url, "Proxy.example:443", path).status == 200
+            assert request_with_host(url, "localhost", path).status == 200
+            assert request_with_host(url, "evil.example", path).error() == REFUSED.format("evil.example")
     with Server(same, allowed_hosts=["other.example", "*"], **options) as server:
-        assert called(server.http_url, "evil.example").status == 200
+        assert request_with_host(server.http_url, "evil.example").status == 200
 
 
-def test_other_listeners_ask_for_a_name_only_if_one_is_set(tmp_path: Path) -> None:
+def test_other_listeners_check_hosts_only_if_configured(tmp_path: Path) -> None:
     path = f"unix:{tmp_path}/socket"
     with Server(same, http="0.0.0.0:0", http_extra=path, grpc=None) as server:
         url = server.http_url.replace("0.0.0.0", "127.0.0.1")
-        assert called(url, "any.example").status == called(path, "any.example").status == 200
-        # A page whose name is made to lead here is of its own origin.
+        assert request_with_host(url, "any.example").status == request_with_host(path, "any.example").status == 200
+        # A rebound page is same-origin.
         rebound = {"Host": "any.example", "Origin": "http://any.example"}
-        refused = ask_at(url, rebound)
+        refused = get_with_headers(url, rebound)
         assert refused.status == 403
         assert refused.error().startswith("only inference is open to web pages by any name: the header 'Host' is 'any")
-        assert ask_at(url, {"Host": "10.1.2.3:8000", "Origin": "http://10.1.2.3:8000"}).status == 200
+        assert get_with_headers(url, {"Host": "10.1.2.3:8000", "Origin": "http://10.1.2.3:8000"}).status == 200
     with Server(same, http="0.0.0.0:0", http_extra=path, grpc=None, allowed_hosts="any.example") as server:
         url = server.http_url.replace("0.0.0.0", "127.0.0.1")
-        assert called(url, "any.example").status == called(path, "other.example").status == 200
-        assert called(url, "other.example").status == 403
-        assert ask_at(url, rebound).status == 200
+        assert request_with_host(url, "any.example").status == request_with_host(path, "other.example").status == 200
+        assert request_with_host(url, "other.example").status == 403
+        assert get_with_headers(url, rebound).status == 200
 
 
-def ask_at(url: str, headers: Mapping[str, str]) -> Answer:
+def get_with_headers(url: str, headers: Mapping[str, str]) -> Answer:
     with Connection(url) as connection:
         return connection.ask("POST", "/v2/logging", b"{}", headers)
 
 
-def test_calls_have_any_authority_over_http2_only(server: Server) -> None:
-    # No browser speaks HTTP/2 without TLS; proxies and tests set authorities of their own.
+def test_http2_calls_may_have_any_authority(server: Server) -> None:
+    # Browsers do not speak HTTP/2 without TLS; proxies and tests set arbitrary authorities.
     with grpc.insecure_channel(server.grpc_url, options=[("grpc.default_authority", "svc.example")]) as channel:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         assert stub.ServerLive(service_pb2.ServerLiveRequest()).live
@@ -241,21 +243,21 @@ def test_calls_have_any_authority_over_http2_only(server: Server) -> None:
         ("POST", "/v2/systemsharedmemory/region/%ff/register"),
     ],
 )
-def test_a_name_that_is_not_text_is_refused_in_json(server: Server, method: str, path: str) -> None:
+def test_non_utf8_model_name_is_refused_with_a_json_error(server: Server, method: str, path: str) -> None:
     (segment,) = (one for one in path.split("/") if "%" in one)
-    answer = ask(server, method, path, {})
-    assert (answer.status, answer.headers["content-type"]) == (400, "application/json")
-    assert answer.error() == f"the path's segment '{segment}' is not UTF-8 once its percent-encoding is decoded"
+    response = send_request(server, method, path, {})
+    assert (response.status, response.headers["content-type"]) == (400, "application/json")
+    assert response.error() == f"the path's segment '{segment}' is not UTF-8 once its percent-encoding is decoded"
 
 
 @pytest.mark.parametrize("path", ["/v2/logging", "/v2/trace/setting", "/v2/systemsharedmemory/region/r/register"])
-def test_bodies_of_settings_are_refused_in_json(server: Server, path: str) -> None:
-    large = ask(server, "POST", path, {}, b" " * (256 << 10) + b"{}")
-    told = "the request's body has 262146 bytes, at most 262144 are accepted"
-    assert (large.status, large.error()) == (413, told)
+def test_settings_body_errors_are_json(server: Server, path: str) -> None:
+    large = send_request(server, "POST", path, {}, b" " * (256 << 10) + b"{}")
+    message = "the request's body has 262146 bytes, at most 262144 are accepted"
+    assert (large.status, large.error()) == (413, message)
     with connect(server.http_url) as sock:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         sock.sendall(head.encode() + b"nonsense\r\n")
-        answer = read_answer(sock)
-    assert answer.status == 400
-    assert answer.error().startswith("the request's chunked body is broken: ")
+        response = read_answer(sock)
+    assert response.status == 400
+    assert response.error().startswith("the request's chunked body is broken: ")

@@ -1,4 +1,4 @@
-"""A process that attaches models: `python -m models.attached_models ADDRESS MODEL...`, until it is told to end."""
+"""A process that attaches models until SIGTERM: `python -m models.attached_models ADDRESS MODEL...`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def double(x: Any) -> Any:
 
 @model(instances=2, **ROWS)
 def slow(x: Any) -> Any:
-    """Adds its process's number, after a while."""
+    """Adds the pid, after a delay."""
     time.sleep(0.02)
     return x + os.getpid()
 
@@ -39,7 +39,7 @@ def never(x: Any) -> Any:
 
 @model(**FLOATS)
 def forking(x: Any) -> Any:
-    """Dies, and leaves a copy behind that holds all of its descriptors open."""
+    """Dies, and leaves a forked child that holds all descriptors open."""
     if os.fork() == 0:
         time.sleep(15)
         os._exit(0)
@@ -49,7 +49,7 @@ def forking(x: Any) -> Any:
 
 @model(instances=2, **FLOATS)
 def talking(x: Any) -> Any:
-    """Says to the server what is no answer; not on the line, which is the oldest of its sockets."""
+    """Sends an invalid frame on every socket except the oldest, the control channel."""
     if x[0] == 1:
         paths = list(Path("/proc/self/fd").iterdir())
         for number in sorted(int(path.name) for path in paths if path.is_socket())[1:]:
@@ -88,7 +88,7 @@ def summing(x: Any, ctx: Context) -> Any:
     outputs=[Tensor("out", str, [1], labels=None), Tensor("score", np.float32, [2], labels=["no", "yes"])],
     queueing=Queueing(priorities=3, timeout=30.0, levels={1: Level(max_size=4)}, fair_by="header:X-Client"),
     version="3",
-    description="Says what it got.",
+    description="Echoes its inputs.",
     buckets={"length": [1, 2, 5]},
 )
 def texts(text: Any, extra: Any, raw: Any, ctx: Context) -> Any:

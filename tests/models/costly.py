@@ -1,4 +1,4 @@
-"""Models that keep what they are handed until a file is there: for measuring what a request holds."""
+"""Models that hold their inputs until a file exists, to measure the memory of a request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ GATE = Path(os.environ["GATE"])
 
 
 def wait() -> None:
-    """Says that a call is here, and waits at the gate."""
+    """Marks a call as entered, and waits for the gate."""
     GATE.with_suffix(".entered").touch()
     while not GATE.exists():
         time.sleep(0.01)
@@ -62,7 +62,7 @@ def documents(document: Document) -> int:
 
 
 @model(name="open", routes=["POST /open"])
-def opened(request: Request) -> str:
+def raw(request: Request) -> str:
     """Whole requests."""
     wait()
     return str(len(request.body))

@@ -1,4 +1,4 @@
-"""A server of KServe's with one model: for measuring what its requests hold."""
+"""A KServe model server with one model, to measure the memory of its requests."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from penstock.compat.kserve import Model, ModelServer
 
 
 class Documents(Model):
-    """Answers with what it is handed."""
+    """Returns its payload."""
 
     def load(self) -> bool:
-        """Is ready at once."""
+        """Loads immediately."""
         self.ready = True
         return True
 

@@ -1,4 +1,4 @@
-"""A model with state: the numbers that a sequence has sent, added up."""
+"""A model with sequence state: the sum of the numbers sent."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Address:
 
 @dataclass
 class User:
-    """Who asks."""
+    """A user."""
 
     name: str
     age: int
@@ -51,7 +51,7 @@ class Leaf(pydantic.BaseModel):
 
 
 class Question(pydantic.BaseModel):
-    """What is asked."""
+    """A question."""
 
     text: str
     leaf: Leaf | None = None
@@ -91,7 +91,7 @@ def ask(question: Question, more: dict[str, Any]) -> tuple[str, list[Reply]]:
 
 @model(name="weigh")
 def weigh(leaf: Leaf) -> float:
-    """No example can be made: the weight is above 1 in a way that a hint does not tell."""
+    """Model without an example: the hint does not state the lower bound of the weight."""
     return leaf.weight
 
 

@@ -1,4 +1,4 @@
-"""Two rows or more at once, each times two."""
+"""A batched model that doubles its input."""
 
 from __future__ import annotations
 

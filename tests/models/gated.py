@@ -1,4 +1,4 @@
-"""A model whose calls end when a test says so: each leaves a file in the folder GATE, and waits for `open` there."""
+"""A model whose calls wait for a test: each creates a file in the folder GATE, and waits for `open` there."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = Path(os.environ["GATE"])
 
 @model(inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])])
 def gated(x):
-    """Twice its input, in its own time."""
+    """Twice its input, after the gate opens."""
     (FOLDER / f"entered-{time.monotonic_ns()}").touch()
     while not (FOLDER / "open").exists():
         time.sleep(0.005)

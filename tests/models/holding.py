@@ -1,4 +1,4 @@
-"""A model whose calls hold the interpreter in C for as many seconds as their input says; each leaves a file in GATE."""
+"""A model whose calls hold the GIL in C for as many seconds as their input; each creates a file in GATE."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FOLDER = Path(os.environ["GATE"])
 
 def hold(seconds: float) -> None:
     (FOLDER / f"entered-{time.monotonic_ns()}").touch()
-    # Unlike CDLL, which lets go of the interpreter around a call.
+    # Unlike CDLL, which releases the GIL around a call.
     ctypes.PyDLL(None).usleep(int(seconds * 1e6))
 
 

@@ -31,34 +31,34 @@ from penstock import (
 FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
 ROWS: dict[str, Any] = {**FLOATS, "batching": Batching(max_size=8)}
 
-kept: list[Any] = []
-"""Arrays that a handler has not let go of."""
+retained: list[Any] = []
+"""Arrays that a handler retains."""
 
 
-def misbehave(what: int) -> None:
-    """Ends or spoils this process in the way that the number stands for."""
-    if what == 1:
+def misbehave(kind: int) -> None:
+    """Ends or damages this process in the way selected by the number."""
+    if kind == 1:
         os._exit(3)
-    elif what == 2:
+    elif kind == 2:
         os.kill(os.getpid(), signal.SIGKILL)
-    elif what == 3:
+    elif kind == 3:
         ctypes.string_at(0)
-    elif what == 4:
+    elif kind == 4:
         time.sleep(60)
-    elif what == 5:
+    elif kind == 5:
         os.close(worker_socket())
         time.sleep(60)
-    elif what == 6:
+    elif kind == 6:
         os.write(worker_socket(), b"not a frame")
         time.sleep(60)
-    elif what == 7:
+    elif kind == 7:
         os.abort()
-    elif what == 8:
+    elif kind == 8:
         raise RuntimeError("a secret of the handler")
-    elif what == 9:
+    elif kind == 9:
         sys.exit("not like this")
-    elif what == 10 and os.fork() == 0:
-        # A copy that outlives this process holds its socket open.
+    elif kind == 10 and os.fork() == 0:
+        # A forked child that outlives this process holds its socket open.
         time.sleep(3)
         os._exit(0)
 
@@ -71,7 +71,7 @@ def worker_socket() -> int:
                 return int(name)
         except OSError:
             continue
-    raise AssertionError("there is no socket")
+    raise AssertionError("no socket found")
 
 
 @model(name="fragile", instances=Processes(1, hang_after=2.0), **FLOATS)
@@ -101,12 +101,12 @@ def double(x: Any) -> Any:
 
 @model(name="keeper", instances=Processes(1), **FLOATS)
 def keeper(x: Any) -> Any:
-    """Keeps every array, writes to it, and says what all of them hold."""
+    """Retains every array, writes to it, and returns the values of all."""
     assert x.flags.writeable
     assert x.ctypes.data % 64 == 0
     x[0] += 100
-    kept.append(x)
-    return np.array([one[0] for one in kept], np.float32)
+    retained.append(x)
+    return np.array([one[0] for one in retained], np.float32)
 
 
 @model(name="told", instances=Processes(1), **FLOATS)
@@ -124,7 +124,7 @@ def told(x: Any, ctx: Context) -> Any:
 
 @model(name="keeps", instances=Processes(1), buckets={"detections": [1, 5, 10.0]}, **FLOATS)
 def keeps(x: Any, ctx: Context) -> Any:
-    """Keeps metrics of every kind."""
+    """Records metrics of every kind."""
     ctx.metrics.counter("tokens", 12, kind="prompt")
     ctx.metrics.counter("tokens_total", kind="prompt")
     ctx.metrics.gauge("cache_entries", -2.5, shard=3, warm=True)
@@ -135,7 +135,7 @@ def keeps(x: Any, ctx: Context) -> Any:
 
 @model(name="hoards", instances=Processes(1), **FLOATS)
 def hoards(x: Any, ctx: Context) -> Any:
-    """Keeps more series than it may."""
+    """Records more series than allowed."""
     for index in range(1100):
         ctx.metrics.counter("hoarded", user=index)
     return x
@@ -153,7 +153,7 @@ def talks(x: Any) -> Any:
 
 @model(name="traces", instances=Processes(1), **FLOATS)
 def traces(x: Any, ctx: Context) -> Any:
-    """Says in which span it runs, and in which OpenTelemetry would put its own."""
+    """Reports its own span, and OpenTelemetry's current context."""
     span = trace.get_current_span().get_span_context()
     ctx.set_parameter("own", f"{span.trace_id:032x} {span.span_id:016x}")
     ctx.set_parameter("context", f"{ctx.traceparent} {ctx.tracestate}")
@@ -162,7 +162,7 @@ def traces(x: Any, ctx: Context) -> Any:
 
 @model(name="patient", instances=Processes(1), **FLOATS)
 def patient(x: Any, ctx: Context) -> Any:
-    """Says that it has begun, waits for its caller to leave, and then leaves a note."""
+    """Reports its start, waits for its client to disconnect, and counts that."""
     Path(ctx.request_id).touch()
     until = time.monotonic() + 20
     while not ctx.cancelled and time.monotonic() < until:
@@ -185,7 +185,7 @@ def pieces(x: Any, ctx: Context) -> Iterator[Any]:
 
 @model(name="sums", instances=Processes(2), sequences=Sequences(idle_timeout=30), **FLOATS)
 class Sums:
-    """Adds up what comes in a sequence."""
+    """Adds up the values of a sequence."""
 
     def __call__(self, x: Any, ctx: Context) -> Any:
         if x[0] < 0:
@@ -207,13 +207,13 @@ def refuses(x: Any) -> Any:
 
 @model(name="settings", instances=Processes(2, threads=1, gpus=[3, "4,5"], env={"COLOUR": "red"}), **FLOATS)
 class Settings:
-    """Says how its environment is."""
+    """Reports its environment."""
 
     def __call__(self, x: Any) -> Any:
         time.sleep(0.05)
         devices = {"3": 3, "4,5": 45}[os.environ["CUDA_VISIBLE_DEVICES"]]
-        right = os.environ["OMP_NUM_THREADS"] == "1" and os.environ["COLOUR"] == "red"
-        return np.array([devices, right], np.float32)
+        env_is_set = os.environ["OMP_NUM_THREADS"] == "1" and os.environ["COLOUR"] == "red"
+        return np.array([devices, env_is_set], np.float32)
 
 
 DTYPES = {
@@ -235,8 +235,8 @@ DTYPES = {
     outputs=[Tensor(name, name, [-1]) for name in DTYPES],
 )
 def every(*inputs: Any) -> Any:
-    given = zip(inputs, DTYPES.values(), strict=True)
-    return tuple(np.empty(0, dtype) if one is None else one for one, dtype in given)
+    arrays = zip(inputs, DTYPES.values(), strict=True)
+    return tuple(np.empty(0, dtype) if one is None else one for one, dtype in arrays)
 
 
 COLUMN: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
@@ -254,7 +254,7 @@ def lists_rows(x: Any) -> Any:
 
 @model(name="padded", instances=Processes(1), batching=Batching(sizes=[4, 8], pad="zeros"), **COLUMN)
 def padded(x: Any) -> Any:
-    """How many rows it sees, and their sum."""
+    """Row count and sum of the batch."""
     return np.full_like(x, 100 * len(x) + x.sum())
 
 

@@ -31,24 +31,24 @@ Y = Tensor("y", np.float32, [-1])
 
 
 class Gate:
-    """Holds the handler of `slow` until a test lets it go, and keeps what it saw."""
+    """Holds the handler of `slow` until a test opens it, and records the values seen."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Closes the gate and forgets."""
+        """Closes the gate and clears its records."""
         self.entered = threading.Semaphore(0)
         self.opened = threading.Event()
         self.cancelled = threading.Event()
         self.seen: list[float] = []
 
     def await_entered(self) -> None:
-        """Waits until one more call has come."""
-        assert self.entered.acquire(timeout=20), "no handler came to the gate"
+        """Waits for one more call."""
+        assert self.entered.acquire(timeout=20), "no handler reached the gate"
 
     def pass_through(self, value: float, context: Context) -> None:
-        """Called by the handler: returns when the gate is opened or every caller has left."""
+        """Called by the handler: returns when the gate is opened or every client has disconnected."""
         entered, opened, cancelled = self.entered, self.opened, self.cancelled
         self.seen.append(value)
         entered.release()
@@ -100,7 +100,7 @@ def sized(x: Any) -> Any:
 
 
 def identity(datatype: str) -> Any:
-    """`ident_<datatype>`: what comes in as `x`, of any length, goes out as `y`."""
+    """`ident_<datatype>`: returns `x`, of any length, as `y`."""
     return model(
         lambda x: x,
         name=f"ident_{datatype}",
@@ -172,7 +172,7 @@ def ver_2(x: Any) -> Any:
 
 @model(inputs=[X], outputs=[Y])
 def parameters(x: Any, ctx: Context) -> Any:
-    """Answers with the request's own parameters, and with the Python type of each."""
+    """Returns the request's parameters, and the Python type of each."""
     for name, value in ctx.parameters.items():
         ctx.set_parameter(name, value)
         ctx.set_parameter(f"type_of_{name}", type(value).__name__)
@@ -196,7 +196,7 @@ def wrong_shape(x: Any) -> Any:
     sequences=Sequences(idle_timeout=30.0, max_active=8),
 )
 def stateful(x: Any, ctx: Context) -> Any:
-    """Adds up what a sequence sends, and counts its requests."""
+    """Adds up the values of a sequence, and counts its requests."""
     totals, steps = np.empty_like(x), np.empty(x.shape, np.int32)
     for row, request in enumerate(ctx.requests):
         assert request.sequence is not None

@@ -1,4 +1,4 @@
-"""Models with routes of their own, which show what they were handed."""
+"""Models with routes, which return the request that they received."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from penstock import Batching, Final, NotFound, Request, Response, model
 from waiting import Gate
 
 
-def shown(request: Request) -> Response:
-    """What came, as JSON."""
-    told = {
+def echo_request(request: Request) -> Response:
+    """The request as JSON."""
+    document = {
         "route": request.route,
         "method": request.method,
         "path": request.path,
@@ -24,12 +24,12 @@ def shown(request: Request) -> Response:
         "said": request.headers.get("x-said"),
         "body": request.body.decode("latin-1"),
     }
-    return Response(json.dumps(told), content_type="application/json")
+    return Response(json.dumps(document), content_type="application/json")
 
 
 @model(routes=["POST /score/{customer}", "GET /score/{customer}", "GET /files/{path...}"])
 def score(request: Request) -> Response:
-    return shown(request)
+    return echo_request(request)
 
 
 @model(routes=["POST /joined"], batching=Batching(max_size=8))
@@ -91,14 +91,14 @@ def pieces(request: Request) -> Iterator[Any]:
     yield Response("c", status=500, headers={"x-late": "1"})
 
 
-def gated(gate: Gate, left: Gate | None = None) -> Any:
-    """A model whose handler waits at a gate, and then says whether its caller left."""
+def gated(gate: Gate, disconnected: Gate | None = None) -> Any:
+    """A model whose handler waits at a gate, and then reports a disconnected client."""
 
     @model(name="gated", routes=["POST /gated"])
     def handler(request: Request) -> str:
         gate.enter()
-        if left is not None and request.cancelled:
-            left.enter()
+        if disconnected is not None and request.cancelled:
+            disconnected.enter()
         return "through"
 
     return handler

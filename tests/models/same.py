@@ -1,4 +1,4 @@
-"""As much as is sent comes back."""
+"""An identity model."""
 
 from __future__ import annotations
 

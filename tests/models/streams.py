@@ -12,11 +12,11 @@ import numpy as np
 from penstock import Batching, Context, Final, NotFound, Tensor, model
 
 ONE = [Tensor("n", np.int32, [1])]
-PIECE = [Tensor("i", np.int32, [1])]
+CHUNK = [Tensor("i", np.int32, [1])]
 
 
 class Tap:
-    """Counts what an endless generator yields, and sees how it ends."""
+    """Counts the chunks of an endless generator, and records its end."""
 
     def __init__(self) -> None:
         self.reset()
@@ -31,45 +31,45 @@ class Tap:
 TAP = Tap()
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def stream3(n: Any) -> Any:
     for i in range(3):
         yield n + i
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def stream0(n: Any) -> Any:
     yield from ()
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def stream1(n: Any) -> Any:
     yield Final(n)
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def stream_err(n: Any) -> Any:
     yield n
     yield n + 1
     raise NotFound("the third piece is nowhere")
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def stream_bad(n: Any) -> Any:
-    """Its second piece is not as declared."""
+    """Yields a second chunk with a wrong shape."""
     yield n
     yield np.zeros(2, np.int32)
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def stream_no(n: Any) -> Any:
-    """Fails before its first piece."""
+    """Fails before its first chunk."""
     if n[0] >= 0:
         raise NotFound("nothing here")
     yield n
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def endless(n: Any, ctx: Context) -> Any:
     try:
         while True:
@@ -83,25 +83,25 @@ def endless(n: Any, ctx: Context) -> Any:
         TAP.closed.set()
 
 
-@model(inputs=ONE, outputs=PIECE)
+@model(inputs=ONE, outputs=CHUNK)
 def stepped(n: Any) -> Any:
-    """Yields a piece each time that a test says so."""
+    """Yields one chunk per release by the test."""
     for i in range(int(n[0])):
         assert TAP.go_on.acquire(timeout=20)
         yield np.array([i], np.int32)
 
 
-@model(inputs=ONE, outputs=PIECE, batching=Batching(max_size=8, max_delay=0.1))
+@model(inputs=ONE, outputs=CHUNK, batching=Batching(max_size=8, max_delay=0.1))
 def rows(n: Any) -> Any:
-    """Row r gets the pieces 0 to n[r] - 1; each ends on its own."""
-    left = n[:, 0].copy()
-    for i in range(int(left.max(initial=0)) + 1):
-        yield [None if n < 0 else Final() if n == 0 else np.array([i], np.int32) for n in left - i]
+    """Row r gets chunks 0 to n[r] - 1; rows end independently."""
+    remaining = n[:, 0].copy()
+    for i in range(int(remaining.max(initial=0)) + 1):
+        yield [None if n < 0 else Final() if n == 0 else np.array([i], np.int32) for n in remaining - i]
 
 
-@model(inputs=ONE, outputs=PIECE, batching=Batching(max_size=8, max_delay=0.1))
+@model(inputs=ONE, outputs=CHUNK, batching=Batching(max_size=8, max_delay=0.1))
 def together(n: Any) -> Any:
-    """All rows get two pieces."""
+    """Two chunks for all rows."""
     yield n
     yield n + 1
 
@@ -126,7 +126,7 @@ async def async_words(text_input: str) -> AsyncIterator[str]:
 
 @model
 def complete(text_input: str, ctx: Context) -> str:
-    """An answer at once, with what it was asked for."""
+    """A single response, with the request's parameters."""
     ctx.set_parameter("finish_reason", "length")
     ctx.set_parameter("asked", ",".join(f"{name}={value!r}" for name, value in sorted(ctx.parameters.items())))
     return text_input.upper()

@@ -15,7 +15,7 @@ BATCHING = Batching(max_size=8)
 
 @model(inputs=[Tensor("x", np.float32, [2])], outputs=[Tensor("y", np.float32, [2])], batching=BATCHING)
 class rows:
-    """One input in batches, and an explainer that shares them."""
+    """One batched input, and an explainer with the same batches."""
 
     def __init__(self) -> None:
         self.factor = np.float32(2)
@@ -56,11 +56,11 @@ class User:
 
 @model
 class user:
-    """Documents in and out, and a document that explains."""
+    """Documents in and out, and an explanation document."""
 
     def __call__(self, user: User) -> dict[str, Any]:
         if user.age < 0:
-            raise InvalidInput("nobody is that young")
+            raise InvalidInput("age must not be negative")
         return {"hello": user.name, "next": user.age + 1}
 
     def explain(self, user: User) -> dict[str, Any]:
@@ -68,7 +68,7 @@ class user:
 
 
 @model
-def told(word: str, ctx: Context) -> dict[str, Any]:
+def echo_context(word: str, ctx: Context) -> dict[str, Any]:
     request = ctx.requests[0]
     return {"word": word, "parameters": dict(request.parameters), "header": request.headers.get("x-test")}
 
@@ -84,8 +84,8 @@ def second(x: Any) -> Any:
 
 
 @model
-def pieces(count: int) -> Iterator[int]:
+def chunks(count: int) -> Iterator[int]:
     yield from range(count)
 
 
-MODELS = (pieces, rows, two, total, raw, user, told, first, second)
+MODELS = (chunks, rows, two, total, raw, user, echo_context, first, second)

@@ -8,7 +8,7 @@ import pytest
 from observe import free_ports
 from sides import penstock, real, why_not_real
 
-from differential import REPOSITORY, Side, answers
+from differential import REPOSITORY, Side, is_serving
 from waiting import until
 
 EXAMPLES = REPOSITORY / "examples" / "pytriton"
@@ -53,11 +53,11 @@ def test_example_prints_the_expected_output(name: str, side: Side) -> None:
     ready = f"{url}/health" if name == "vertex" else f"{url}/v2/health/ready"
     with ExitStack() as stack:
         server = stack.enter_context(side.running(folder / "server.py", exits=0, **environment))
-        until(lambda: answers(ready, server), "the server to be ready", patience=STARTS)
+        until(lambda: is_serving(ready, server), "the server to be ready", patience=STARTS)
         if name == "remote":
             for model, factor in (("Twice", "2"), ("Thrice", "3")):
                 stack.enter_context(side.running(folder / "model.py", model, factor, url, exits=0))
-        assert side.printed(folder / "client.py", url, patience=STARTS, **environment) == PRINTS[name]
+        assert side.output_of(folder / "client.py", url, patience=STARTS, **environment) == PRINTS[name]
 
 
 def test_all_examples_have_a_test() -> None:
