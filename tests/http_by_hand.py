@@ -29,7 +29,7 @@ NAMES = {np.dtype(dtype): name for name, dtype in DTYPES.items()}
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpResponse:
     """An HTTP response."""
 
     status: int
@@ -87,16 +87,18 @@ class Connection(http.client.HTTPConnection):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def ask(
+    def send_request(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None, **options: Any
-    ) -> Answer:
+    ) -> HttpResponse:
         """Sends a request and reads its response."""
         self.request(method, path, body, dict(headers or {}), **options)
-        return answer_of(self.getresponse())
+        return to_response(self.getresponse())
 
 
-def answer_of(response: http.client.HTTPResponse) -> Answer:
-    return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
+def to_response(response: http.client.HTTPResponse) -> HttpResponse:
+    return HttpResponse(
+        response.status, {name.lower(): value for name, value in response.getheaders()}, response.read()
+    )
 
 
 class _Reader(io.BufferedReader):
@@ -105,7 +107,7 @@ class _Reader(io.BufferedReader):
     def close(self) -> None: ...
 
 
-def read_answers(sock: socket.socket, count: int) -> list[Answer]:
+def read_responses(sock: socket.socket, count: int) -> list[HttpResponse]:
     """Reads the responses to requests written to a socket by hand."""
     reader = _Reader(socket.SocketIO(sock, "r"))  # type: ignore[arg-type]
     responses = []
@@ -114,13 +116,13 @@ def read_answers(sock: socket.socket, count: int) -> list[Answer]:
         response.fp.close()
         response.fp = reader
         response.begin()
-        responses.append(answer_of(response))
+        responses.append(to_response(response))
     return responses
 
 
-def read_answer(sock: socket.socket) -> Answer:
+def read_response(sock: socket.socket) -> HttpResponse:
     """Reads the response to one request written to a socket by hand."""
-    return read_answers(sock, 1)[0]
+    return read_responses(sock, 1)[0]
 
 
 def is_closed(sock: socket.socket) -> bool:
@@ -131,9 +133,9 @@ def is_closed(sock: socket.socket) -> bool:
         return True
 
 
-def get(url: str, path: str) -> Answer:
+def get(url: str, path: str) -> HttpResponse:
     with Connection(url) as connection:
-        return connection.ask("GET", path)
+        return connection.send_request("GET", path)
 
 
 def is_draining(url: str) -> bool:
@@ -142,14 +144,14 @@ def is_draining(url: str) -> bool:
         with Connection(url) as connection:
             connection.connect()
             connection.sock.settimeout(0.2)
-            return connection.ask("GET", "/v2/health/ready").status == 503
+            return connection.send_request("GET", "/v2/health/ready").status == 503
     except OSError:
         return False
 
 
-def post(url: str, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> Answer:
+def post(url: str, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> HttpResponse:
     with Connection(url) as connection:
-        return connection.ask("POST", path, body, headers)
+        return connection.send_request("POST", path, body, headers)
 
 
 def json_body(inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> bytes:
@@ -177,7 +179,7 @@ def binary_body(inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> t
     return head + tail, {"Inference-Header-Content-Length": str(len(head))}
 
 
-def infer(url: str, model: str, inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> Answer:
+def infer(url: str, model: str, inputs: Mapping[str, np.ndarray[Any, Any]], **members: Any) -> HttpResponse:
     """One binary inference over a new connection."""
     body, headers = binary_body(inputs, **members)
     return post(url, f"/v2/models/{model}/infer", body, headers)

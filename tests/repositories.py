@@ -56,7 +56,7 @@ class Repository:
         return folder / "model.py"
 
 
-class Caller:
+class RepositoryClient:
     """A client of the repository API, with a new connection for each request."""
 
     def __init__(self, url: str) -> None:

@@ -88,7 +88,7 @@ class Serving:
     def signal(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
 
-    def said(self, text: str) -> bool:
+    def await_stderr(self, text: str) -> bool:
         """Waits until standard error has this text."""
         return until(lambda: text in self.err, f"{text!r} on standard error")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from http_by_hand import binary_body, connect, infer, read_answer
+from http_by_hand import binary_body, connect, infer, read_response
 from penstock import Model, Server, Tensor, model
 from penstock.testing import Client
 from waiting import until
@@ -119,7 +119,7 @@ def check_earlier_response(handler: Callable[[Any], Any], size: int, protocol: s
         for value in range(8, 11):
             assert set(infer(server.http_url, "m", {"x": np.array(value, np.float32)}).array("y").tolist()) == {value}
         # The first response is read last.
-        response = read_answer(early)
+        response = read_response(early)
         values = response.array("y").tolist() if protocol == "binary" else response.json()["outputs"][0]["data"]
         assert len(values) == size
         assert set(values) == {7}

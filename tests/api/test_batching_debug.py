@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from http_by_hand import Answer, get, infer, metric_at, post
+from http_by_hand import HttpResponse, get, infer, metric_at, post
 from penstock import Batching, BatchTooLarge, Queueing, Server, Tensor, model
 from waiting import Gate, at_once, until
 
@@ -16,7 +16,7 @@ ONE: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Ten
 ROW = np.ones((1, 1), np.float32)
 
 
-def change(url: str, name: str = "m", headers: dict[str, str] | None = None, **settings: Any) -> Answer:
+def change(url: str, name: str = "m", headers: dict[str, str] | None = None, **settings: Any) -> HttpResponse:
     return post(url, f"/v2/models/{name}/batching", json.dumps(settings).encode(), headers)
 
 

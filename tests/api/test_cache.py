@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import tritonclient.grpc as tgrpc
 
-from http_by_hand import Answer, binary_body, connect, get, infer, json_body, metric_at, post
+from http_by_hand import HttpResponse, binary_body, connect, get, infer, json_body, metric_at, post
 from penstock import (
     Batching,
     Cache,
@@ -49,7 +49,7 @@ class CountingServer:
 
     def infer_json(
         self, inputs: dict[str, Any] | None = None, headers: dict[str, str] | None = None, **body: Any
-    ) -> Answer:
+    ) -> HttpResponse:
         return post(self.server.http_url, "/v2/models/m/infer", json_body(inputs or x(), **body), headers)
 
     def statistics(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 import tritonclient.grpc as tgrpc
 from tritonclient.utils import InferenceServerException
 
-from http_by_hand import Answer, json_body, metric_at, post
+from http_by_hand import HttpResponse, json_body, metric_at, post
 from penstock import Batching, Context, Level, Queueing, Sequences, Server, SignatureError, Tensor, model
 from waiting import Gate, at_once, until
 
@@ -29,7 +29,7 @@ class HeldQueue:
         self.futures += at_once([lambda: self.send(0.0, {})])
         gate.await_entered()
 
-    def send(self, value: float, headers: dict[str, str], **members: Any) -> Answer:
+    def send(self, value: float, headers: dict[str, str], **members: Any) -> HttpResponse:
         body = json_body({"x": np.array([[value]], np.float32)}, **members)
         return post(self.server.http_url, "/v2/models/m/infer", body, headers)
 

@@ -100,7 +100,7 @@ def yields(x: Any, ctx: Context) -> Iterator[Any]:
 
 @pytest.mark.parametrize(
     "served",
-    [recording_model(record_all, "called", buckets=BUCKETS), awaited, yields, in_processes.keeps],
+    [recording_model(record_all, "called", buckets=BUCKETS), awaited, yields, in_processes.records_metrics],
     ids=["thread", "async", "stream", "process"],
 )
 def test_metrics_are_exposed_for_every_kind_of_handler(served: Model[..., Any]) -> None:
@@ -209,9 +209,9 @@ def test_series_limit_drops_and_logs_once(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_series_limit_applies_to_processes(capfd: pytest.CaptureFixture[str]) -> None:
-    with Server(in_processes.hoards, http="127.0.0.1:0", grpc=None) as server:
+    with Server(in_processes.too_many_series, http="127.0.0.1:0", grpc=None) as server:
         for _ in range(2):
-            assert infer(server.http_url, "hoards", X).status == 200
+            assert infer(server.http_url, "too_many_series", X).status == 200
         samples = families(get(server.http_url, "/metrics").body.decode())["hoarded"].samples
     assert len(samples) == 1000
     assert capfd.readouterr().err.count("the maximum of 1000 series of metrics") == 1

@@ -26,7 +26,7 @@ from penstock import (
     model,
 )
 from penstock.testing import Client
-from repositories import Caller
+from repositories import RepositoryClient
 from waiting import PATIENCE, Gate, until
 
 X: Any = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
@@ -274,7 +274,7 @@ def test_deadline_ends_the_stream() -> None:
         document = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}],
                     "parameters": {"timeout": 200_000}}  # fmt: skip
         # The response may still arrive at the moment in which the client times out.
-        Caller(server.http_url)("POST", "/v2/models/outer/infer", document)
+        RepositoryClient(server.http_url)("POST", "/v2/models/outer/infer", document)
         until(lambda: bool(values))
         gate.open()
     assert str(values[0]) == "model 'count' did not answer within the deadline"

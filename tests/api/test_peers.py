@@ -31,7 +31,7 @@ from penstock import (
     model,
 )
 from penstock.testing import Client
-from repositories import Caller, Repository
+from repositories import Repository, RepositoryClient
 from waiting import PATIENCE, Gate, at_once, until
 
 X: Any = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
@@ -50,7 +50,7 @@ def inner(x):
     return x * 2
 
 
-def infer(client: Caller, name: str, value: float = 1, **parameters: Any) -> tuple[int, Any]:
+def infer(client: RepositoryClient, name: str, value: float = 1, **parameters: Any) -> tuple[int, Any]:
     tensor = {"name": "x", "datatype": "FP32", "shape": [1], "data": [value]}
     document = {"inputs": [tensor], "parameters": parameters}
     status, response = client("POST", f"/v2/models/{name}/infer", document)
@@ -208,7 +208,7 @@ def test_invalid_peer_calls_raise_their_own_error_class(call: Callable[[Any], An
 
 def test_uncaught_peer_error_is_the_response() -> None:
     with local_server(inner, outer_of(lambda ctx: ctx.models["inner"](np.ones(2, np.float32)))) as server:
-        response = infer(Caller(server.http_url), "outer")
+        response = infer(RepositoryClient(server.http_url), "outer")
     assert response == (400, "input 'x' has shape [2], model 'inner' expects [1]")
 
 
@@ -322,7 +322,7 @@ def test_circular_calls_are_rejected() -> None:
         return model(name=name, **X)(handler)
 
     with local_server(calling("a", "b"), calling("b", "c"), calling("c", "a")) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
         assert [infer(client, name, 0)[0] for name in "abc"] == [200] * 3
         # The first two calls are two edges of the cycle; the third is rejected instead of blocking.
         status, text = infer(client, "a", 1)
@@ -342,11 +342,14 @@ def test_declared_calls_are_checked_before_observed_ones() -> None:
 
     a, b = model(name="a", calls=["b"], **X)(call_peer("b")), model(name="b", **X)(call_peer("a"))
     with local_server(a, b) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
         # Rejected although `a` has not called a peer yet.
         assert "'b' -> 'a' -> 'b'" in infer(client, "b")[1]
     with local_server(inner, model(name="a", calls=[], **X)(call_peer("inner"))) as server:
-        assert infer(Caller(server.http_url), "a") == (500, "model 'a' calls 'inner', which its calls=[] does not name")
+        assert infer(RepositoryClient(server.http_url), "a") == (
+            500,
+            "model 'a' calls 'inner', which its calls=[] does not name",
+        )
 
 
 def test_process_cannot_call_peers() -> None:
@@ -358,7 +361,7 @@ def test_process_cannot_call_peers() -> None:
         return ctx.models["inner"](x)
 
     with local_server(inner, call_inner) as server:
-        assert infer(Caller(server.http_url), "a") == (
+        assert infer(RepositoryClient(server.http_url), "a") == (
             500,
             "model 'a' runs in a process of its own, from where no model can be called: give it instances=Threads(n), "
             "or have a Pipeline call both",
@@ -377,7 +380,7 @@ def test_process_model_can_be_called() -> None:
         return response
 
     with local_server(remote, outer) as server:
-        assert infer(Caller(server.http_url), "outer", 2) == (200, [7.0])
+        assert infer(RepositoryClient(server.http_url), "outer", 2) == (200, [7.0])
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
@@ -440,7 +443,7 @@ def test_expired_deadline_ends_the_inner_call(kind: str) -> None:
             raise
 
     with local_server(slow, sync_outer if kind == "plain" else async_outer) as server:
-        (futures,) = at_once([lambda: infer(Caller(server.http_url), "outer", timeout=300_000)])
+        (futures,) = at_once([lambda: infer(RepositoryClient(server.http_url), "outer", timeout=300_000)])
         status, text = futures.result(PATIENCE)
         # The inner call ends while its handler still waits at the gate.
         until(lambda: errors)
@@ -482,7 +485,7 @@ def test_client_disconnect_cancels_the_inner_call(kind: str) -> None:
             raise
 
     with local_server(slow, sync_outer if kind == "plain" else async_outer) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
         (first,) = at_once([lambda: infer(client, "slow", 0)])
         gate.await_entered()
         host, port = client.address.split(":")
@@ -507,7 +510,7 @@ def test_blocking_call_on_an_event_loop_is_rejected() -> None:
         return await asyncio.to_thread(lambda: ctx.models["inner"](x))
 
     with local_server(inner, outer) as server:
-        assert infer(Caller(server.http_url), "outer", 4) == (200, [8.0])
+        assert infer(RepositoryClient(server.http_url), "outer", 4) == (200, [8.0])
 
 
 def test_async_peer_calls_run_concurrently() -> None:
@@ -526,7 +529,7 @@ def test_async_peer_calls_run_concurrently() -> None:
         return a + b
 
     with local_server(branch("two", 2), branch("three", 3), outer) as server:
-        assert infer(Caller(server.http_url), "outer", 7) == (200, [35.0])
+        assert infer(RepositoryClient(server.http_url), "outer", 7) == (200, [35.0])
 
 
 def test_queue_limits_apply_to_peer_calls() -> None:
@@ -546,7 +549,7 @@ def test_queue_limits_apply_to_peer_calls() -> None:
         return await first
 
     with local_server(slow, outer) as server:
-        assert infer(Caller(server.http_url), "outer", 4) == (200, [4.0])
+        assert infer(RepositoryClient(server.http_url), "outer", 4) == (200, [4.0])
     assert sorted(type(result).__name__ for result in results) == ["Overloaded", "Timeout"]
 
 
@@ -559,7 +562,7 @@ def test_calls_after_a_reload_reach_the_new_version() -> None:
         return model(name="inner", **X)(lambda x: x * factor)
 
     with local_server(times(2), outer) as server:
-        client, done = Caller(server.http_url), threading.Event()
+        client, done = RepositoryClient(server.http_url), threading.Event()
 
         def send_repeatedly() -> set[Any]:
             responses = set()
@@ -583,7 +586,7 @@ def test_warmup_may_call_declared_peers() -> None:
         return ctx.models["inner"](x)
 
     with local_server(outer, inner) as server:
-        assert infer(Caller(server.http_url), "outer", 4) == (200, [8.0])
+        assert infer(RepositoryClient(server.http_url), "outer", 4) == (200, [8.0])
 
 
 def test_declared_calls_are_validated() -> None:
@@ -715,7 +718,7 @@ def test_circular_calls_within_a_repository_are_rejected_at_the_call(tmp_path: P
             """,
         )
     with local_server(repository=repository.path) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
         assert infer(client, "a")[1].endswith("('a' -> 'b' -> 'a')")
         assert infer(client, "b")[1].endswith("('b' -> 'a' -> 'b')")
 

@@ -13,7 +13,7 @@ import pytest
 from http_by_hand import metric_at
 from penstock import Batching, Context, InvalidInput, LoadError, Pipeline, Server, Step, Tensor, _core, model
 from penstock.testing import Client
-from repositories import Caller, Repository
+from repositories import Repository, RepositoryClient
 from waiting import PATIENCE, Gate, at_once, until
 
 X: Any = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
@@ -237,7 +237,7 @@ def test_step_may_name_a_version() -> None:
 
 def test_step_models_are_replaced_under_load_without_loss() -> None:
     with Server(times("first", 2), times("second", 3), chain(), http="127.0.0.1:0", grpc=None) as server:
-        client, done = Caller(server.http_url), threading.Event()
+        client, done = RepositoryClient(server.http_url), threading.Event()
         document = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
 
         def send() -> str:
@@ -263,7 +263,7 @@ def test_unloaded_step_model_is_named_in_the_error() -> None:
     with Server(
         times("first", 2), times("second", 3), chain(), http="127.0.0.1:0", grpc=None, model_control="explicit"
     ) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
         assert client.unload("second")[0] == 200
         document = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [1]}]}
         assert client("POST", "/v2/models/p/infer", document) == (503, {"error": "model 'second' is not loaded"})
@@ -280,7 +280,7 @@ def test_client_disconnect_cancels_the_steps() -> None:
         return x
 
     with Server(first, times("second", 3), chain(), http="127.0.0.1:0", grpc=None) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
 
         def send(name: str, value: int) -> int:
             document = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1], "data": [value]}]}

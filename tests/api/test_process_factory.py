@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import made_anew
+import rebuilt_model
 from penstock import Processes, Server
 from penstock.client import Client
 
@@ -22,7 +22,7 @@ def infer(server: Server) -> tuple[list[float], str]:
 
 
 def test_process_constructs_its_model_with_the_factory() -> None:
-    with Server(made_anew.made(3), http="127.0.0.1:0", grpc=None) as server:
+    with Server(rebuilt_model.build(3), http="127.0.0.1:0", grpc=None) as server:
         assert infer(server)[0] == [3.0, 6.0]
 
 
@@ -33,8 +33,8 @@ def test_other_interpreter_needs_no_penstock(tmp_path: Path) -> None:
     # The environment shares only numpy with this interpreter.
     for entry in Path(np.__file__).parents[1].glob("numpy*"):
         os.symlink(entry, site / entry.name)
-    (site / "made_anew.py").write_text(Path(made_anew.__file__).read_text())
-    with Server(made_anew.made(4, python=str(venv / "bin" / "python")), http="127.0.0.1:0", grpc=None) as server:
+    (site / "rebuilt_model.py").write_text(Path(rebuilt_model.__file__).read_text())
+    with Server(rebuilt_model.build(4, python=str(venv / "bin" / "python")), http="127.0.0.1:0", grpc=None) as server:
         assert infer(server) == ([4.0, 8.0], str(venv))
 
 

@@ -23,9 +23,9 @@ from waiting import at_once, until
 SERVED = (
     in_processes.same,
     in_processes.double,
-    in_processes.keeper,
-    in_processes.told,
-    in_processes.pieces,
+    in_processes.retaining,
+    in_processes.echo_context,
+    in_processes.chunks,
     in_processes.refuses,
     in_processes.every,
 )
@@ -98,7 +98,7 @@ def test_arrays_may_be_written_and_retained(client: Client) -> None:
         expected.append(number + 100)
         # Large and small inputs alternate, so that the shared regions grow.
         x = np.full(10 if number % 2 else 50_000, number, np.float32)
-        assert client.infer("keeper", {"x": x})["y"].tolist() == expected
+        assert client.infer("retaining", {"x": x})["y"].tolist() == expected
 
 
 def test_outputs_stay_valid_while_referenced(client: Client) -> None:
@@ -109,7 +109,7 @@ def test_outputs_stay_valid_while_referenced(client: Client) -> None:
 
 def test_context_attributes_and_parameters_work(client: Client) -> None:
     client.infer(
-        "told",
+        "echo_context",
         inputs_of(5),
         request_id="r-7",
         parameters={"stop": "here", "timeout": 5_000_000, "priority": 0},
@@ -118,8 +118,8 @@ def test_context_attributes_and_parameters_work(client: Client) -> None:
     assert client.last_response is not None
     attributes = client.last_response.json()["parameters"]
     assert 4 < attributes.pop("left") <= 5
-    assert attributes == {"id": "r-7", "stop": "here", "header": "blue", "priority": 0, "where": "told 1 1"}
-    assert counter_value(client, "told", "seen") == 2.5
+    assert attributes == {"id": "r-7", "stop": "here", "header": "blue", "priority": 0, "where": "echo_context 1 1"}
+    assert counter_value(client, "echo_context", "seen") == 2.5
 
 
 def test_client_disconnect_is_visible_to_the_handler(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ def test_errors_of_the_handler_keep_their_class(client: Client) -> None:
 
 
 def events(client: Client, *numbers: float) -> list[Any]:
-    response = client.post("/v2/models/pieces/generate_stream", json.dumps({"x": numbers}))
+    response = client.post("/v2/models/chunks/generate_stream", json.dumps({"x": numbers}))
     assert response.status == 200, response.body
     return [json.loads(event.removeprefix("data: ")) for event in response.body.decode().split("\n\n")[:-1]]
 
@@ -171,24 +171,24 @@ def test_large_chunks_stream(client: Client) -> None:
 def test_raising_generator_ends_its_stream_with_the_error(client: Client) -> None:
     *chunks, last = events(client, 5, 2, 8)
     assert [chunk["y"] for chunk in chunks] == [0, 1]
-    assert last["error"] == "model 'pieces' failed: RuntimeError"
+    assert last["error"] == "model 'chunks' failed: RuntimeError"
     assert [chunk["y"] for chunk in events(client, 2)] == [0, 1]
 
 
 def test_process_exit_ends_its_stream_with_the_reason(client: Client) -> None:
     *chunks, last = events(client, 5, 2, 2)
     assert [chunk["y"] for chunk in chunks] == [0, 1]
-    assert last["error"] == "model 'pieces': its process was killed by SIGKILL"
-    until(lambda: client.get("/v2/models/pieces/ready").status == 200, "the process to restart")
+    assert last["error"] == "model 'chunks': its process was killed by SIGKILL"
+    until(lambda: client.get("/v2/models/chunks/ready").status == 200, "the process to restart")
     assert [chunk["y"] for chunk in events(client, 2)] == [0, 1]
 
 
 def test_client_disconnect_closes_the_generator() -> None:
-    with Server(in_processes.pieces, http="127.0.0.1:0", grpc=None) as server:
+    with Server(in_processes.chunks, http="127.0.0.1:0", grpc=None) as server:
         body = json.dumps({"x": [1e6, -1, 0, 1000]}).encode()
         connection = connect(server.http_url)
         head = (
-            f"POST /v2/models/pieces/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"POST /v2/models/chunks/generate_stream HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         connection.sendall(head.encode() + body)
         assert connection.recv(100)

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from http_by_hand import connect, get, metric_at, post, read_answer
+from http_by_hand import connect, get, metric_at, post, read_response
 from models import routed
 from penstock import Request, Response, Server, SignatureError, model
 from penstock.testing import Client
@@ -258,7 +258,7 @@ def test_in_process_client_reaches_routes() -> None:
 def test_oversize_request_is_rejected_before_its_body(server: Server) -> None:
     with connect(server.http_url) as sock:
         sock.sendall(b"POST /score/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
-        response = read_answer(sock)
+        response = read_response(sock)
     assert (response.status, response.headers["connection"]) == (413, "close")
     assert "at most" in response.error()
 

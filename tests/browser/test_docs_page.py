@@ -128,7 +128,7 @@ def test_an_error_within_a_stream_shows(browse: Browse, server: Server) -> None:
     page.open("#stream_err/1")
     page.send()
     assert page.texts(".outcome .chip") == ["200 OK", "ended with an error"]
-    assert page.texts(".pieces .bad code") == ['{"error":"the third piece is nowhere"}']
+    assert page.texts(".pieces .bad code") == ['{"error":"the third chunk is missing"}']
 
 
 def test_a_sequence_is_gone_through(browse: Browse, server: Server) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from http_by_hand import Answer, Connection, answer_of, binary_body, json_body
+from http_by_hand import Connection, HttpResponse, binary_body, json_body, to_response
 from penstock import Client
 
 from .tally import RefusedError, Tally, WrongError
@@ -50,15 +50,15 @@ class Caller:
         """Mostly small, at times millions of bytes."""
         return min(largest, int(2 ** self.random.uniform(0, 8 if self.random.random() < 0.9 else 20)))
 
-    def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> Answer:
+    def post(self, path: str, body: bytes, headers: dict[str, str] | None = None) -> HttpResponse:
         """Asks over the kept connection, which an error ends."""
         try:
             try:
-                answer = self.connection.ask("POST", path, body, headers)
+                answer = self.connection.send_request("POST", path, body, headers)
             except (BrokenPipeError, ConnectionResetError) as error:
                 # Refused before the body was sent; as client libraries do, look for the answer all the same.
                 try:
-                    answer = answer_of(self.connection.getresponse())
+                    answer = to_response(self.connection.getresponse())
                 except http.client.ResponseNotReady:
                     raise error from None
         except BaseException:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import grpc
 import numpy as np
 
-from http_by_hand import binary_body, connect, read_answer
+from http_by_hand import binary_body, connect, read_response
 from penstock import PenstockError
 
 from .callers import Caller, check
@@ -88,7 +88,7 @@ def reads_slowly(caller: Caller) -> None:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         sock.sendall(_request(x))
         time.sleep(caller.random.uniform(0.05, 0.3))
-        answer = read_answer(sock)
+        answer = read_response(sock)
     check("reads_slowly", answer.array("y"), x * 2 + 1)
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from http_by_hand import get, metric_at
-from repositories import Caller as Repositories
 from repositories import Repository
+from repositories import RepositoryClient as Repositories
 from serving_process import Serving
 from waiting import until
 

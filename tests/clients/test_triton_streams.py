@@ -43,7 +43,7 @@ def test_a_stream_of_several_models(streams: Serving) -> None:
         client.async_stream_infer("stream_err", inputs(1), request_id="b")
         assert [told.get(timeout=20)[1] for _ in range(2)] == [None, None]
         _, error = told.get(timeout=20)
-        assert "the third piece is nowhere" in str(error)
+        assert "the third chunk is missing" in str(error)
         client.async_stream_infer("stream1", inputs(9), request_id="c")
         assert told.get(timeout=20)[0].as_numpy("i")[0] == 9
         client.stop_stream()

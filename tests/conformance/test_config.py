@@ -13,7 +13,7 @@ from tritonclient.grpc import service_pb2 as pb
 
 from penstock import Batching, Server, Tensor, model
 from penstock.testing import Client
-from repositories import Caller, Repository
+from repositories import Repository, RepositoryClient
 
 from .protocols import GrpcProtocol
 from .transports import Rest
@@ -90,7 +90,7 @@ def test_d3_version_policy_is_kept_when_the_configuration_is_sent_back(
         repository.put("m", version)
     options: Any = {"repository": repository.path, "model_control": "explicit", "load_models": "m"}
     with Server(http="127.0.0.1:0", grpc="127.0.0.1:0", version_policy=policy, **options) as server:
-        caller = Caller(server.http_url)
+        caller = RepositoryClient(server.http_url)
         config = lambda: caller("GET", "/v2/models/m/config")[1]  # noqa: E731
         versions = lambda: caller("GET", "/v2/models/m")[1]["versions"]  # noqa: E731
         before = (versions(), config())

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import Answer, post
+from http_by_hand import HttpResponse, post
 from penstock import Context, Server, model
 from waiting import Gate, until
 
@@ -42,7 +42,7 @@ def server(gate: Gate) -> Iterator[Server]:
         yield server
 
 
-def post_with_timeout(server: Server, route: str, body: object, timeout: str) -> Answer:
+def post_with_timeout(server: Server, route: str, body: object, timeout: str) -> HttpResponse:
     return post(server.http_url, f"/{route}", json.dumps(body).encode(), {"grpc-timeout": timeout})
 
 

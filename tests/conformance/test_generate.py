@@ -56,17 +56,17 @@ def test_e11_single_elements_are_scalars_and_several_are_lists(post: Any) -> Non
 def test_e12_unknown_key_becomes_a_parameter(post: Any) -> None:
     response = post("complete/generate", {"text_input": "hi", "temperature": 0.5, "parameters": {"max_tokens": 3}})
     assert response.status_code == 200
-    assert response.json()["asked"] == "max_tokens=3,temperature=0.5"
+    assert response.json()["request_parameters"] == "max_tokens=3,temperature=0.5"
 
 
 def test_e13_nested_member_named_after_an_input_is_its_tensor(post: Any) -> None:
     response = post("complete/generate", {"parameters": {"text_input": "hi", "k": True}})
-    assert (response.json()["output"], response.json()["asked"]) == ("HI", "k=True")
+    assert (response.json()["output"], response.json()["request_parameters"]) == ("HI", "k=True")
 
 
 def test_e14_parameters_may_be_lists_but_not_nested(post: Any) -> None:
     response = post("complete/generate", {"text_input": "hi", "stop": ["\n", "."]})
-    assert response.json()["asked"] == "stop=['\\n', '.']"
+    assert response.json()["request_parameters"] == "stop=['\\n', '.']"
     response = post("complete/generate", {"text_input": "hi", "stop": [["a"]]})
     assert response.status_code == 400
     expected = "parameter 'stop' has an array in its list, expected booleans, numbers or strings"
@@ -120,7 +120,7 @@ def test_e19_error_after_the_first_chunk_is_the_last_event(post: Any) -> None:
     assert events(response) == [
         {**head("stream_err"), "i": 1},
         {**head("stream_err"), "i": 2},
-        {"error": "the third piece is nowhere"},
+        {"error": "the third chunk is missing"},
     ]
 
 

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from http_by_hand import Answer, connect, read_answer
+from http_by_hand import HttpResponse, connect, read_response
 from penstock import Server
 
 from .content import add, summed, tensor
@@ -31,10 +31,10 @@ def send_raw(server: Server, *chunks: bytes) -> Reply:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for chunk in chunks:
             sock.sendall(chunk)
-        return to_reply(read_answer(sock))
+        return to_reply(read_response(sock))
 
 
-def to_reply(response: Answer) -> Reply:
+def to_reply(response: HttpResponse) -> Reply:
     return Reply(response.status, response.headers, response.body)
 
 
@@ -91,7 +91,7 @@ def test_b57_expect_100_continue(server: Server) -> None:
             assert byte, "the connection was closed before the interim answer"
         assert interim.startswith(b"HTTP/1.1 100 ")
         sock.sendall(ONE)
-        served(decode(to_reply(read_answer(sock))), ECHOED)
+        served(decode(to_reply(read_response(sock))), ECHOED)
 
 
 @pytest.mark.trap("T28")
@@ -117,7 +117,7 @@ def test_b59_chunked_body_over_the_limit(server: Server) -> None:
                 sock.sendall(b"%x\r\n%s\r\n" % (len(chunk), chunk))
         except (BrokenPipeError, ConnectionResetError):
             pass  # The server may stop reading as soon as it knows.
-        assert str(LIMIT) in to_reply(read_answer(sock)).refusal(413)
+        assert str(LIMIT) in to_reply(read_response(sock)).refusal(413)
 
 
 def test_b59_message_over_the_limit(grpc_raw: GrpcProtocol) -> None:

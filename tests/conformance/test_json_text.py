@@ -1,4 +1,4 @@
-"""The text of a JSON request: whitespace, order, and what is not JSON (cases B29 to B32 and B58)."""
+"""The text of a JSON request: whitespace, order, and invalid JSON (cases B29 to B32 and B58)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2 as pb
 
-from http_by_hand import connect, read_answer
+from http_by_hand import connect, read_response
 from models.protocol import Gate, slow
 from penstock import Server, ServerConfig, Tensor, model
 from waiting import at_once, until
@@ -154,7 +154,7 @@ def test_a4_first_request_of_a_connection_from_before_the_drain(gate: Gate) -> N
             try:
                 until(lambda: rest.request("GET", "/v2/health/ready").status == 503, "the drain to show")
                 sock.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
-                assert read_answer(sock).status == 503
+                assert read_response(sock).status == 503
             finally:
                 gate.opened.set()
         served(running.result(timeout=20), tensor("y", "FP32", [7.0]))

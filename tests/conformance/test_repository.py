@@ -15,7 +15,7 @@ from tritonclient.utils import InferenceServerException
 from models.protocol import add, ver_1, ver_2
 from penstock import Server
 from penstock.testing import Client
-from repositories import MODEL, Caller, Repository
+from repositories import MODEL, Repository, RepositoryClient
 from waiting import until
 
 from .test_tritonclient import AnyClient, every_client
@@ -194,7 +194,7 @@ def test_f3_invalid_parameters(transport: Transport) -> None:
 
 @pytest.mark.fault("new version fails")
 def test_f3_failed_load_gives_the_reason_and_changes_nothing(explicit: Server, repository: Repository) -> None:
-    client = Caller(explicit.http_url)
+    client = RepositoryClient(explicit.http_url)
     repository.write("breaks", "1", "raise RuntimeError('/srv/secret')")
     status, response = client.load("breaks")
     assert status == 500
@@ -290,7 +290,7 @@ def test_f6_named_repositories_are_not_implemented_over_grpc(stub: Any) -> None:
 
 
 def test_cross_origin_requests_load_nothing(explicit: Server) -> None:
-    client = Caller(explicit.http_url)
+    client = RepositoryClient(explicit.http_url)
     for verb in ("load", "unload"):
         status, response = client("POST", f"/v2/repository/models/times/{verb}", None, Origin="http://localhost:8000")
         assert status == 403
@@ -309,9 +309,9 @@ def test_g11_load_and_unload_with_kserve_messages(explicit: Server) -> None:
             return channel.unary_unary(f"/inference.GRPCInferenceService/RepositoryModel{name}")(sent, timeout=20)
 
         assert call("Unload", request) == b"\x0a\x05times\x10\x01"
-        assert Caller(explicit.http_url).factor("times") == "model 'times' is not loaded"
+        assert RepositoryClient(explicit.http_url).factor("times") == "model 'times' is not loaded"
         assert call("Load", request) == b"\x0a\x05times\x10\x01"
-        assert Caller(explicit.http_url).factor("times") == 3
+        assert RepositoryClient(explicit.http_url).factor("times") == 3
         with pytest.raises(grpc.RpcError) as refusal:
             call("Load", b"\x0a\x03zzz")
         assert refusal.value.code() == grpc.StatusCode.NOT_FOUND
@@ -322,7 +322,7 @@ def test_g11_load_and_unload_with_kserve_messages(explicit: Server) -> None:
 def test_tritonclient_sends_files(repository: Repository, kind: str) -> None:
     options: Any = {"repository": repository.path, "model_control": "explicit", "load_files": True}
     with Server(http="127.0.0.1:0", grpc="127.0.0.1:0", **options) as server:
-        client, rest = AnyClient(kind, server), Caller(server.http_url)
+        client, rest = AnyClient(kind, server), RepositoryClient(server.http_url)
         code = MODEL.format(factor=7, before="from .more import PLUS", build="pass", call="x = x + PLUS", close="pass")
         files = {"file:3/model.py": code.encode(), "file:3/more.py": b"PLUS = 1.0"}
         client("load_model", "sent", config=json.dumps({"max_batch_size": 4}), files=files)

@@ -135,10 +135,10 @@ def test_f22_settings_act_on_the_log() -> None:
         assert infer(server.http, "double", rows, id="silent").status == 200
         post(server.http, "/v2/logging", b'{"log_verbose_level": 1, "log_info": true}')
         assert infer(server.http, "double", rows, id="seconds").status == 200
-        server.said("id=seconds\n")
+        server.await_stderr("id=seconds\n")
         post(server.http, "/v2/logging", b'{"log_format": "ISO8601"}')
         assert infer(server.http, "double", rows, id="date").status == 200
-        server.said("id=date\n")
+        server.await_stderr("id=date\n")
         post(server.http, "/v2/logging", b'{"log_verbose_level": 0}')
         assert infer(server.http, "double", rows, id="silent").status == 200
         server.signal(signal.SIGTERM)

@@ -87,7 +87,7 @@ def test_e4_error_does_not_end_the_stream_t32(stub: Any) -> None:
     responses = stub.ModelStreamInfer(iter(sent.get, None), timeout=20)
     sent.put(request("stream_err", 1, "a"))
     first = summaries([next(responses) for _ in range(3)])
-    assert first == [("a", [1], False), ("a", [2], False), ("a", "the third piece is nowhere", True)]
+    assert first == [("a", [1], False), ("a", [2], False), ("a", "the third chunk is missing", True)]
     sent.put(request("stream1", 9, "b"))
     assert summaries([next(responses)]) == [("b", [9], True)]
     sent.put(None)

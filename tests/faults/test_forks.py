@@ -41,7 +41,7 @@ def response(server: Serving, model: str, x: int) -> int:
 def test_forked_child_that_returns_from_a_handler_exits(server: Serving, model: str) -> None:
     for _ in range(3):
         assert response(server, model, 5) == 1
-    assert server.said(
+    assert server.await_stderr(
         f"penstock: model '{model}': a handler forked and returned in the child too, which ends here; end it with "
         "os._exit(), or use subprocess or multiprocessing\n"
     )

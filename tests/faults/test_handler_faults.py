@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from http_by_hand import Answer, get, infer, metric_at
+from http_by_hand import HttpResponse, get, infer, metric_at
 from serving_process import Serving
 from waiting import at_once, until
 
@@ -30,7 +30,7 @@ def server() -> Iterator[Serving]:
         yield server
 
 
-def inject(server: Serving, fault: str, *, rows: int = 1) -> Answer:
+def inject(server: Serving, fault: str, *, rows: int = 1) -> HttpResponse:
     x = np.full((rows, 2), 3, np.float32)
     x[-1, 0] = NUMBERS[fault]
     return infer(server.http, "faulty", {"x": x})

@@ -12,7 +12,7 @@ import pytest
 
 from http_by_hand import metric_at
 from penstock import Server
-from repositories import Caller, Repository
+from repositories import Repository, RepositoryClient
 from waiting import at_once, until
 
 GATED = """
@@ -35,10 +35,10 @@ def repository(tmp_path: Path) -> Repository:
 
 
 @contextmanager
-def serving(repository: Repository, control: str = "explicit", **options: Any) -> Iterator[Caller]:
+def serving(repository: Repository, control: str = "explicit", **options: Any) -> Iterator[RepositoryClient]:
     options = {"http": "127.0.0.1:0", "grpc": None, "poll_interval": 0.02, **options}
     with Server(repository=repository.path, model_control=control, **options) as server:
-        yield Caller(server.http_url)
+        yield RepositoryClient(server.http_url)
 
 
 @pytest.mark.fault("queue is full")

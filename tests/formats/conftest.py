@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from http_by_hand import Answer, post
+from http_by_hand import HttpResponse, post
 from penstock import Batching, Context, Server, Tensor, model
 from penstock.testing import Client
 
@@ -61,7 +61,7 @@ MODELS = [
     scaled,
 ]
 
-Infer = Callable[..., Answer]
+Infer = Callable[..., HttpResponse]
 
 
 @pytest.fixture(scope="session")
@@ -82,7 +82,7 @@ def infer(request: pytest.FixtureRequest, server: Server, client: Client) -> Inf
 
     def post_body(
         name: str, body: bytes, content_type: str | None, *, query: str = "", accept: str | None = None, **headers: str
-    ) -> Answer:
+    ) -> HttpResponse:
         all_headers = {name.replace("_", "-"): value for name, value in headers.items()}
         all_headers |= {"Content-Type": content_type} if content_type else {}
         all_headers |= {"Accept": accept} if accept else {}
@@ -90,6 +90,6 @@ def infer(request: pytest.FixtureRequest, server: Server, client: Client) -> Inf
         if request.param == "rest":
             return post(server.http_url, path, body, all_headers)
         response = client.post(path, body, headers=all_headers)
-        return Answer(response.status, response.headers, response.body)
+        return HttpResponse(response.status, response.headers, response.body)
 
     return post_body

@@ -31,7 +31,7 @@ def test_i32_served_folder_is_reloaded_when_it_changes(tmp_path: Path) -> None:
         assert scores(serving.http) == pytest.approx([1.0])
         code = (folder / "app.py").read_text()
         (folder / "app.py").write_text(code.replace("x @ self.weights", "x @ self.weights + 1"))
-        assert serving.said("reloaded in ")
+        assert serving.await_stderr("reloaded in ")
         assert until(lambda: scores(serving.http) == pytest.approx([2.0]), "the new code")
 
 

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from attaching_process import TESTS, Attaching
-from http_by_hand import Answer, get, infer
+from http_by_hand import HttpResponse, get, infer
 from models import attached_models as theirs
 from penstock import Server, _core, attach, model
 from serving_process import MODELS, Serving
@@ -137,7 +137,7 @@ def test_invalid_response_frame_detaches_all_models_of_the_process(server: Serve
 
 def test_kill_and_reattach_under_load_answers_every_request(server: Server, address: str) -> None:
     url, stop = server.http_url, threading.Event()
-    responses: list[Answer] = []
+    responses: list[HttpResponse] = []
 
     def call() -> int:
         count = 0

@@ -15,7 +15,7 @@ import tritonclient.utils.shared_memory as shm
 
 from http_by_hand import get, metric_at
 from penstock import Server
-from repositories import Caller, Repository
+from repositories import Repository, RepositoryClient
 from serving_process import Serving
 from waiting import until
 
@@ -37,7 +37,7 @@ def test_reloaded_model_starts_with_an_empty_cache(tmp_path: Path) -> None:
     repository.write("m", "1", CODE.format(factor=2))
     options: dict[str, Any] = {"http": "127.0.0.1:0", "grpc": None, "model_control": "explicit", "load_models": "m"}
     with Server(repository=repository.path, **options) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
         assert [client.factor("m") for _ in range(3)] == [2, 2, 2]
         repository.write("m", "1", CODE.format(factor=3))
         assert client.load("m")[0] == 200
@@ -61,7 +61,7 @@ def test_reloaded_model_starts_with_an_empty_cache(tmp_path: Path) -> None:
 def test_reloaded_code_starts_with_an_empty_cache(tmp_path: Path) -> None:
     (tmp_path / "app.py").write_text(CODE.format(factor=2))
     with Serving("app.py", *PORTS, folder=tmp_path) as serving:
-        client = Caller(serving.http)
+        client = RepositoryClient(serving.http)
         assert [client.factor("m") for _ in range(2)] == [2, 2]
         (tmp_path / "app.py").write_text(CODE.format(factor=30))
         serving.process.send_signal(signal.SIGHUP)

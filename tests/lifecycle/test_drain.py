@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import Answer, binary_body, connect, get, infer, metric_at, read_answer
+from http_by_hand import HttpResponse, binary_body, connect, get, infer, metric_at, read_response
 from serving_process import Serving
 from waiting import at_once, until
 
@@ -47,7 +47,7 @@ def gated(tmp_path: Path) -> Gated:
     return Gated(tmp_path)
 
 
-def status_or_none(call: Callable[[], Answer]) -> int | None:
+def status_or_none(call: Callable[[], HttpResponse]) -> int | None:
     """The status of a response; None if the connection ended without one."""
     try:
         return call().status
@@ -73,16 +73,16 @@ def test_signal_under_load_refuses_new_requests_and_finishes_others(gated: Gated
         asking.sendall(b"GET /v2/health/ready HTTP/1.1\r\nHost: localhost\r\n")
         until(lambda: metric_at(server.http, "penstock_connections") >= 5, "both connections to be accepted")
         server.signal(number)
-        server.said("stopping")
+        server.await_stderr("stopping")
         until(lambda: status_or_none(lambda: get(server.http, "/v2/health/ready")) != 200, "not to be ready")
         until(lambda: status_or_none(lambda: infer(server.http, "gated", {"x": X})) in (None, 503), "a refusal")
         asking.sendall(b"\r\n")
-        readiness = read_answer(asking)
+        readiness = read_response(asking)
         assert readiness.status == 503
         assert readiness.headers["connection"] == "close", "a keep-alive client must be notified"
         started.sendall(body[20:])
         gated.open()
-        responses = [future.result() for future in futures] + [read_answer(started)]
+        responses = [future.result() for future in futures] + [read_response(started)]
         assert [response.status for response in responses] == [200] * 4
         assert [response.array("y").tolist() for response in responses] == [[2, 4]] * 4
         assert server.exit_status() == 0
@@ -101,7 +101,7 @@ def test_grpc_call_finishes_during_drain(gated: Gated) -> None:
         call = stub.ModelInfer.future(request)
         until(lambda: list(gated.folder.glob("entered-*")), "the call in the handler")
         server.signal(signal.SIGTERM)
-        server.said("stopping")
+        server.await_stderr("stopping")
 
         def is_ready() -> bool:
             try:
@@ -142,7 +142,7 @@ def test_second_signal_stops_at_once(gated: Gated) -> None:
     with gated.serve("--drain-timeout", "10m") as server:
         futures = gated.fill(server)
         server.signal(signal.SIGTERM)
-        server.said("stopping: requests have 600 s to finish")
+        server.await_stderr("stopping: requests have 600 s to finish")
         server.signal(signal.SIGTERM)
         # Ten minutes would exceed the test's timeout.
         assert server.exit_status() == 3

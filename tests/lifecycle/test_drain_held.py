@@ -20,7 +20,7 @@ LEFT = "penstock: left without waiting for what holds the interpreter"
 
 
 class Held:
-    """The model of models/holding.py, and the folder where its calls leave a file."""
+    """The model of models/holding.py, and the folder of the files that its calls create."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

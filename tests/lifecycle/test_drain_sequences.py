@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import tritonclient.grpc
 
-from http_by_hand import Answer, get, metric_at, post
+from http_by_hand import HttpResponse, get, metric_at, post
 from serving_process import Serving
 from waiting import until
 
 PORTS = ("--http", "127.0.0.1:0", "--grpc", "off")
 
 
-def step(server: Serving, identifier: int, value: float, **marks: bool) -> Answer:
+def step(server: Serving, identifier: int, value: float, **marks: bool) -> HttpResponse:
     document: dict[str, Any] = {
         "inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 1], "data": [value]}],
         "parameters": {"sequence_id": identifier, **{f"sequence_{mark}": flag for mark, flag in marks.items()}},
@@ -25,7 +25,7 @@ def step(server: Serving, identifier: int, value: float, **marks: bool) -> Answe
     return post(server.http, "/v2/models/counting/infer", json.dumps(document).encode())
 
 
-def total(response: Answer) -> float:
+def total(response: HttpResponse) -> float:
     assert response.status == 200, response.body
     return float(response.json()["outputs"][0]["data"][0])
 

@@ -9,7 +9,7 @@ import grpc
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import Connection, connect, get, read_answer, read_answers
+from http_by_hand import Connection, connect, get, read_response, read_responses
 from models.v1 import rows, total
 from penstock import Server
 
@@ -49,10 +49,10 @@ def post(path: str, body: bytes, *lines: str) -> bytes:
 @pytest.mark.parametrize("path", GETS)
 def test_head_matches_get_without_a_body(url: str, path: str) -> None:
     with Connection(url) as connection:
-        head = connection.ask("HEAD", path)
+        head = connection.send_request("HEAD", path)
         assert (head.status, head.body) == (200, b"")
         # The connection still works: the next response is complete.
-        response = connection.ask("GET", path)
+        response = connection.send_request("GET", path)
     assert response.status == 200
     assert head.headers["content-type"] == response.headers["content-type"]
     if path != "/metrics":
@@ -62,7 +62,7 @@ def test_head_matches_get_without_a_body(url: str, path: str) -> None:
 def test_head_of_an_unknown_path(url: str) -> None:
     with Connection(url) as connection:
         for path, status in (("/nope", 404), ("/v1/models/nope", 404), ("/v1/models/rows:predict", 405)):
-            response = connection.ask("HEAD", path)
+            response = connection.send_request("HEAD", path)
             assert (response.status, response.body) == (status, b"")
 
 
@@ -76,7 +76,7 @@ def test_pipelined_requests_of_all_kinds_are_answered_in_order(url: str) -> None
             b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n".join(pipeline)
             + b"GET /v2/nope HTTP/1.1\r\nHost: localhost\r\n\r\n"
         )
-        responses = [json.loads(response.body) for response in read_answers(sock, 10)]
+        responses = [json.loads(response.body) for response in read_responses(sock, 10)]
     assert responses[:9:2] == [{"predictions": [number] * 50} for number in range(5)]
     assert responses[1:9:2] == [{"status": "alive"}] * 4
     assert responses[9] == {"error": "Not Found"}
@@ -86,16 +86,16 @@ def test_connection_stays_open_unless_the_client_closes_it(url: str) -> None:
     with connect(url) as sock:
         for _ in range(3):
             sock.sendall(post("/v1/models/rows:predict", PREDICT))
-            assert read_answer(sock).status == 200
+            assert read_response(sock).status == 200
         sock.sendall(post("/v1/models/rows:predict", PREDICT, "Connection: close"))
-        assert read_answer(sock).headers["connection"] == "close"
+        assert read_response(sock).headers["connection"] == "close"
         assert sock.recv(1) == b""
 
 
 def test_http_1_0_client_is_answered_and_its_connection_closed(url: str) -> None:
     with connect(url) as sock:
         sock.sendall(b"GET / HTTP/1.0\r\n\r\n")
-        assert read_answer(sock).json() == {"status": "alive"}
+        assert read_response(sock).json() == {"status": "alive"}
         assert sock.recv(1) == b""
 
 
@@ -104,11 +104,11 @@ def test_upgrade_to_http2_is_declined(url: str) -> None:
     offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAAP__")
     with connect(url) as sock:
         sock.sendall(post("/v1/models/rows:predict", PREDICT, *offer))
-        response = read_answer(sock)
+        response = read_response(sock)
         assert (response.status, response.json()) == (200, {"predictions": [[2, 4]]})
         assert "upgrade" not in response.headers
         sock.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert read_answer(sock).status == 200
+        assert read_response(sock).status == 200
 
 
 def test_one_port_serves_rest_and_grpc(url: str) -> None:
@@ -117,5 +117,5 @@ def test_one_port_serves_rest_and_grpc(url: str) -> None:
         for _ in range(3):
             sock.sendall(post("/v1/models/rows:predict", PREDICT))
             assert stub.ServerLive(service_pb2.ServerLiveRequest(), timeout=20).live
-            assert read_answer(sock).status == 200
+            assert read_response(sock).status == 200
     assert get(url, "/v2/health/ready").status == 200

@@ -1,4 +1,4 @@
-"""Limits on what a client may use, and the refusals beyond them."""
+"""Limits on clients, and the refusals beyond them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 import http2_by_hand as http2
 from http_by_hand import (
-    Answer,
     Connection,
+    HttpResponse,
     binary_body,
     connect,
     get,
@@ -28,7 +28,7 @@ from http_by_hand import (
     json_body,
     metric_at,
     post,
-    read_answer,
+    read_response,
 )
 from penstock import Context, Server, Tensor, model
 from serving_process import Serving
@@ -64,10 +64,10 @@ def test_body_at_max_body_bytes_is_accepted_and_one_more_byte_is_not(chunked: bo
     body = json_body(zeros(100))
     with serving(max_body_bytes=len(body)) as url:
 
-        def send(body: bytes) -> Answer:
+        def send(body: bytes) -> HttpResponse:
             chunks = (body[at : at + 50] for at in range(0, len(body), 50)) if chunked else body
             with Connection(url) as connection:
-                return connection.ask("POST", PATH, chunks, encode_chunked=chunked)
+                return connection.send_request("POST", PATH, chunks, encode_chunked=chunked)
 
         assert send(body).status == 200
         refused = send(body + b" ")
@@ -80,7 +80,7 @@ def test_body_at_max_body_bytes_is_accepted_and_one_more_byte_is_not(chunked: bo
 
 def test_declared_body_over_the_limit_is_refused_before_it_is_sent() -> None:
     with serving(max_body_bytes=1000) as url, start(url, "Content-Length: 1001\r\n") as sock:
-        response = read_answer(sock)
+        response = read_response(sock)
         assert response.status == 413
         assert response.headers["connection"] == "close"
         assert is_closed(sock)
@@ -103,11 +103,11 @@ def test_grpc_message_over_the_limit_is_refused() -> None:
 def test_too_many_headers_are_refused() -> None:
     with serving(max_headers=10) as url:
 
-        def send(count: int) -> Answer:
+        def send(count: int) -> HttpResponse:
             head = "".join(f"X-{index}: v\r\n" for index in range(count - 1))
             with connect(url) as sock:
                 sock.sendall(f"GET /v2 HTTP/1.1\r\nHost: localhost\r\n{head}\r\n".encode())
-                return read_answer(sock)
+                return read_response(sock)
 
         assert send(10).status == 200
         refused = send(11)
@@ -119,10 +119,10 @@ def test_too_many_headers_are_refused() -> None:
 def test_too_many_header_bytes_are_refused() -> None:
     with serving(max_header_bytes=1000) as url:
 
-        def send(size: int) -> Answer:
+        def send(size: int) -> HttpResponse:
             with connect(url) as sock:
                 sock.sendall(b"GET /v2 HTTP/1.1\r\nHost: localhost\r\nX: " + b"v" * (size - 14) + b"\r\n\r\n")
-                return read_answer(sock)
+                return read_response(sock)
 
         assert send(1000).status == 200
         refused = send(1001)
@@ -188,7 +188,7 @@ def test_connection_over_max_connections_is_closed() -> None:
     with ExitStack() as stack:
         url = stack.enter_context(serving(max_connections=2))
         first, second = stack.enter_context(Connection(url)), stack.enter_context(Connection(url))
-        assert [one.ask("GET", "/v2/health/live").status for one in (first, second)] == [200, 200]
+        assert [one.send_request("GET", "/v2/health/live").status for one in (first, second)] == [200, 200]
         assert is_closed(stack.enter_context(connect(url)))
         first.close()
 
@@ -199,7 +199,7 @@ def test_connection_over_max_connections_is_closed() -> None:
                 return False
 
         until(is_served)
-        assert second.ask("GET", "/v2/health/live").status == 200
+        assert second.send_request("GET", "/v2/health/live").status == 200
 
 
 def test_idle_timeout_closes_idle_connections_only() -> None:
@@ -214,7 +214,7 @@ def test_idle_timeout_closes_idle_connections_only() -> None:
         (response,) = at_once([lambda: infer(url, "slow", zeros(1))])
         gate.await_entered()
         with connect(url) as silent, Connection(url) as used:
-            assert used.ask("GET", "/v2/health/live").status == 200
+            assert used.send_request("GET", "/v2/health/live").status == 200
             assert is_closed(silent)
             assert is_closed(used.sock)
         # The computing connection is now older than all timeouts.
@@ -249,7 +249,7 @@ def test_unfinished_request_head_times_out_even_if_bytes_arrive() -> None:
 def test_stalled_body_times_out(head: str) -> None:
     body = b'5\r\n{"inp' if "chunked" in head else b'{"inp'
     with serving(body_timeout=0.5) as url, start(url, head, body) as sock:
-        response = read_answer(sock)
+        response = read_response(sock)
         assert (response.status, response.error()) == (408, "no more of the body came for 500ms")
         assert response.headers["connection"] == "close"
         assert is_closed(sock)

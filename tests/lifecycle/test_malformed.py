@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import http2_by_hand as http2
-from http_by_hand import connect, get, is_closed, json_body, metric_at, read_answer, read_answers
+from http_by_hand import connect, get, is_closed, json_body, metric_at, read_response, read_responses
 from penstock import Server, Tensor, model
 
 PATH = "/v2/models/same/infer"
@@ -76,7 +76,7 @@ def with_body(head: bytes) -> bytes:
 def test_consistent_heads_are_served(url: str, line: str) -> None:
     with connect(url) as sock:
         sock.sendall(with_body(request(line)) + SMUGGLED)
-        assert [response.status for response in read_answers(sock, 2)] == [200, 200]
+        assert [response.status for response in read_responses(sock, 2)] == [200, 200]
 
 
 @pytest.mark.fault("contradicting lengths")
@@ -84,7 +84,7 @@ def test_consistent_heads_are_served(url: str, line: str) -> None:
 def test_contradictory_or_malformed_heads_are_refused_and_the_connection_closed(url: str, head: bytes) -> None:
     with connect(url) as sock:
         sock.sendall(with_body(head) + SMUGGLED)
-        response = read_answer(sock)
+        response = read_response(sock)
         assert response.status == 400
         assert is_closed(sock)
     assert get(url, "/v2/health/live").status == 200
@@ -101,7 +101,7 @@ def test_refusal_names_the_framing_error(url: str) -> None:
     ]:
         with connect(url) as sock:
             sock.sendall(with_body(CONTRADICTIONS[name]))
-            response = read_answer(sock)
+            response = read_response(sock)
             assert (response.error(), response.headers["connection"]) == (message, "close")
 
 
@@ -111,12 +111,12 @@ def test_contradictory_head_after_valid_pipelined_requests_is_refused(url: str) 
     with connect(url) as sock:
         # First all bytes at once; then a connection that sends them byte by byte.
         sock.sendall(b"".join(good) * 2 + bad + SMUGGLED)
-        assert [response.status for response in read_answers(sock, 5)] == [200, 200, 200, 200, 400]
+        assert [response.status for response in read_responses(sock, 5)] == [200, 200, 200, 200, 400]
         assert is_closed(sock)
     with connect(url) as sock:
         for byte in b"".join(good) + bad:
             sock.send(bytes([byte]))
-        assert [response.status for response in read_answers(sock, 3)] == [200, 200, 400]
+        assert [response.status for response in read_responses(sock, 3)] == [200, 200, 400]
 
 
 HOSTS = {
@@ -133,7 +133,7 @@ HOSTS = {
 def test_host_header_is_required_once(url: str, path: str, lines: str, message: str) -> None:
     with connect(url) as sock:
         sock.sendall(f"POST {path} HTTP/1.1\r\n{lines}Content-Length: {LENGTH}\r\n\r\n".encode() + GOOD)
-        response = read_answer(sock)
+        response = read_response(sock)
     assert (response.status, response.error()) == (400, message)
 
 
@@ -141,9 +141,9 @@ def test_host_header_is_required_once(url: str, path: str, lines: str, message: 
 def test_valid_host_forms_are_served(url: str, host: str) -> None:
     with connect(url) as sock:
         sock.sendall(f"GET /v2/health/live HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        assert read_answer(sock).status == 200
+        assert read_response(sock).status == 200
         sock.sendall(f"GET http://{host or 'x'}/v2/health/live HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        assert read_answer(sock).status == 200
+        assert read_response(sock).status == 200
 
 
 def test_http2_authority_with_userinfo_is_refused(url: str) -> None:
@@ -175,7 +175,7 @@ def test_invalid_chunk_size_is_refused(url: str, size: str) -> None:
     before = metric_at(url, "penstock_requests_total", outcome="invalid_input")
     with connect(url) as sock:
         sock.sendall(request("Transfer-Encoding: chunked") + f"{size}\r\n12345\r\n0\r\n\r\n".encode())
-        response = read_answer(sock)
+        response = read_response(sock)
         assert (response.status, "the request's chunked body is broken: " in response.error()) == (400, True)
         assert is_closed(sock)
     assert metric_at(url, "penstock_requests_total", outcome="invalid_input") == before + 1
@@ -185,7 +185,7 @@ def test_disconnect_within_a_chunk_is_not_a_protocol_error(url: str) -> None:
     with connect(url) as sock:
         sock.sendall(request("Transfer-Encoding: chunked") + b"5\r\n123")
         sock.shutdown(socket.SHUT_WR)
-        assert read_answer(sock).status == 499
+        assert read_response(sock).status == 499
 
 
 def test_one_byte_chunks_are_accepted(url: str) -> None:
@@ -194,7 +194,7 @@ def test_one_byte_chunks_are_accepted(url: str) -> None:
         for byte in body(*range(200)):
             sock.sendall(chunk(bytes([byte])))
         sock.sendall(chunk(b""))
-        response = read_answer(sock)
+        response = read_response(sock)
         assert response.status == 200
         assert response.json()["outputs"][0]["data"] == list(range(200))
 
@@ -204,7 +204,7 @@ def test_request_sent_byte_by_byte_is_served(url: str) -> None:
     with connect(url) as sock:
         for byte in request(f"Content-Length: {len(content)}") + content:
             sock.send(bytes([byte]))
-        assert read_answer(sock).json()["outputs"][0]["data"] == [1, 2]
+        assert read_response(sock).json()["outputs"][0]["data"] == [1, 2]
 
 
 @pytest.mark.fault("pipelined requests")
@@ -215,7 +215,7 @@ def test_pipelined_requests_are_answered_in_order(url: str) -> None:
         pipeline += request(f"Content-Length: {len(content)}") + content
     with connect(url) as sock:
         sock.sendall(pipeline)
-        responses = read_answers(sock, 20)
+        responses = read_responses(sock, 20)
     assert [response.json()["outputs"][0]["data"] for response in responses] == [[value] for value in range(20)]
 
 
@@ -224,7 +224,7 @@ def test_refusal_does_not_affect_later_pipelined_requests(url: str) -> None:
     with connect(url) as sock:
         for content in (good, bad, good):
             sock.sendall(request(f"Content-Length: {len(content)}") + content)
-        assert [response.status for response in read_answers(sock, 3)] == [200, 400, 200]
+        assert [response.status for response in read_responses(sock, 3)] == [200, 400, 200]
 
 
 @pytest.mark.fault("Expect: 100-continue")
@@ -234,13 +234,13 @@ def test_expect_100_continue_is_honored(url: str) -> None:
         sock.sendall(request(f"Content-Length: {len(content)}", "Expect: 100-continue"))
         assert sock.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         sock.sendall(content)
-        assert read_answer(sock).json()["outputs"][0]["data"] == [3]
+        assert read_response(sock).json()["outputs"][0]["data"] == [3]
 
 
 def test_no_100_continue_for_a_refused_body(url: str) -> None:
     with connect(url) as sock:
         sock.sendall(request(f"Content-Length: {1 << 40}", "Expect: 100-continue"))
-        assert read_answer(sock).status == 413
+        assert read_response(sock).status == 413
 
 
 @pytest.mark.fault("half close")

@@ -18,7 +18,7 @@ import pytest
 
 from http_by_hand import metric_at
 from penstock import Batching, PenstockError, Server, Tensor, model
-from repositories import MODEL, Caller, Repository
+from repositories import MODEL, Repository, RepositoryClient
 from serving_process import Serving
 from waiting import at_once, until
 
@@ -40,10 +40,10 @@ class App:
         self.write(MODEL.format(factor=factor, **parts).replace("@model(", '@model(name="times",') + more)
 
     @contextmanager
-    def served(self, *arguments: str) -> Iterator[tuple[Serving, Caller]]:
+    def served(self, *arguments: str) -> Iterator[tuple[Serving, RepositoryClient]]:
         ports = ("--http", "127.0.0.1:0", "--grpc", "off")
         with Serving("app.py", *ports, *arguments, folder=self.folder) as server:
-            yield server, Caller(server.http)
+            yield server, RepositoryClient(server.http)
 
 
 @pytest.fixture
@@ -214,11 +214,11 @@ def test_changed_files_are_reloaded_when_watching(app: App) -> None:
         app.write("FACTOR = 3\n", "own.py")
         until(lambda: client.factor("times") == 3, "the changed module")
         app.put("own.FACTOR + new.MORE", before="import own, new")
-        server.said("reload failed, what serves goes on: the models could not be reloaded: ModuleNotFoundError")
+        server.await_stderr("reload failed, what serves goes on: the models could not be reloaded: ModuleNotFoundError")
         app.write("MORE = 4\n", "new.py")
         until(lambda: client.factor("times") == 7, "the file that was missing")
         app.write("MORE = (\n", "new.py")
-        server.said("SyntaxError (new.py, line 1)")
+        server.await_stderr("SyntaxError (new.py, line 1)")
         assert client.factor("times") == 7
         app.write("MORE = 5\n", "new.py")
         until(lambda: client.factor("times") == 8, "the mended file")
@@ -311,7 +311,7 @@ def times(factor: float) -> Any:
 
 def test_reload_from_python() -> None:
     with Server(times(2), http="127.0.0.1:0", grpc=None) as server:
-        client = Caller(server.http_url)
+        client = RepositoryClient(server.http_url)
         assert server.reload(lambda: [times(3)]) == ["a"]
         assert client.factor("a") == 3
         fails: Callable[[], list[Any]] = lambda: [1 / 0]  # noqa: E731

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from penstock import LoadError, Server, StartupError
-from repositories import Caller, Repository
+from repositories import Repository, RepositoryClient
 from serving_process import Serving
 from waiting import at_once, until
 
@@ -26,10 +26,10 @@ def repository(tmp_path: Path) -> Repository:
 
 
 @contextmanager
-def serving(repository: Repository, control: str = "explicit", **options: Any) -> Iterator[Caller]:
+def serving(repository: Repository, control: str = "explicit", **options: Any) -> Iterator[RepositoryClient]:
     options = {"http": "127.0.0.1:0", "grpc": None, "poll_interval": 0.02, **options}
     with Server(repository=repository.path, model_control=control, **options) as server:
-        yield Caller(server.http_url)
+        yield RepositoryClient(server.http_url)
 
 
 def test_control_none_serves_the_models_present_at_start(repository: Repository) -> None:
@@ -269,7 +269,7 @@ def test_code_is_reimported_and_the_old_code_collected(repository: Repository) -
 def test_endless_load_does_not_block_the_stop(repository: Repository) -> None:
     repository.put("a", build="import time\n        time.sleep(1)")
     server = Server(repository=repository.path, model_control="explicit", http="127.0.0.1:0", grpc=None).start()
-    client = Caller(server.http_url)
+    client = RepositoryClient(server.http_url)
     (loading,) = at_once([lambda: client.load("a")])
     until(lambda: client.states("a") == {"1": "LOADING"}, "the load to begin")
     start = time.monotonic()
@@ -286,12 +286,12 @@ def test_command_line_serves_repositories(repository: Repository, tmp_path: Path
     folders = ("--repository", str(repository.path), "--repository", str(other.path))
     address = ("--http", "127.0.0.1:0", "--grpc", "off")
     with Serving(*folders, *address, "--model-control", "explicit", "--load-models", "b") as server:
-        client = Caller(server.http)
+        client = RepositoryClient(server.http)
         assert client.index() == [{"name": "a"}, {"name": "b", "version": "1", "state": "READY"}]
         assert client.load("a")[0] == 200
         assert f"repository  {other.path} (explicit)" in server.out
     with Serving("double.py", *folders, *address) as server:
-        assert Caller(server.http)("GET", "/v2/models")[1] == {"models": ["a", "b", "double"]}
+        assert RepositoryClient(server.http)("GET", "/v2/models")[1] == {"models": ["a", "b", "double"]}
 
 
 EXPLAINED = """

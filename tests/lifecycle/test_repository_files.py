@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from penstock import Server
-from repositories import MODEL, Caller, Repository
+from repositories import MODEL, Repository, RepositoryClient
 from waiting import until
 
 
@@ -35,14 +35,14 @@ def repository(tmp_path: Path) -> Repository:
 
 
 @pytest.fixture
-def client(repository: Repository, temporary: Path) -> Iterator[Caller]:
+def client(repository: Repository, temporary: Path) -> Iterator[RepositoryClient]:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "load_files": True, "poll_interval": 0.02}
     with Server(repository=repository.path, model_control="explicit", load_models="a", **options) as server:
-        yield Caller(server.http_url)
+        yield RepositoryClient(server.http_url)
     until(lambda: not [*temporary.iterdir()], "the files to go")
 
 
-def test_sent_files_replace_the_models_repository_files(client: Caller, temporary: Path) -> None:
+def test_sent_files_replace_the_models_repository_files(client: RepositoryClient, temporary: Path) -> None:
     assert client.states("a") == {"5": "READY"}
     assert client.load("a", {}, **{"file:2/model.py": code(3)})[0] == 200
     assert client.factor("a") == 3
@@ -59,7 +59,7 @@ def test_sent_files_replace_the_models_repository_files(client: Caller, temporar
     until(lambda: not [*temporary.iterdir()], "all files to go")
 
 
-def test_model_known_only_from_sent_files_loads_and_unloads(client: Caller, temporary: Path) -> None:
+def test_model_known_only_from_sent_files_loads_and_unloads(client: RepositoryClient, temporary: Path) -> None:
     assert client.load("new", {}, **{"file:1/model.py": code(3)})[0] == 200
     assert client.factor("new") == 3
     assert client.unload("new")[0] == 200
@@ -67,7 +67,7 @@ def test_model_known_only_from_sent_files_loads_and_unloads(client: Caller, temp
     until(lambda: client.index("new") == [], "the model to be forgotten")
 
 
-def test_failed_load_keeps_the_served_model_and_leaves_no_files(client: Caller, temporary: Path) -> None:
+def test_failed_load_keeps_the_served_model_and_leaves_no_files(client: RepositoryClient, temporary: Path) -> None:
     status, response = client.load("a", {}, **{"file:1/model.py": "raise RuntimeError('/srv/secret')"})
     assert (status, response["error"]) == (
         500,
@@ -99,7 +99,7 @@ def test_failed_load_keeps_the_served_model_and_leaves_no_files(client: Caller, 
         "1/" + "a/" * 8 + "x",
     ],
 )
-def test_t37_sent_file_names_cannot_leave_the_folder(client: Caller, temporary: Path, name: str) -> None:
+def test_t37_sent_file_names_cannot_leave_the_folder(client: RepositoryClient, temporary: Path, name: str) -> None:
     status, response = client.load("a", {}, **{"file:1/model.py": code(3), f"file:{name}": "x"})
     assert status == 400
     assert "is not 'file:<version>/<file>', whose parts begin with a letter" in response["error"]
@@ -119,14 +119,16 @@ def test_t37_sent_file_names_cannot_leave_the_folder(client: Caller, temporary: 
         ({f"file:1/f{index}": "" for index in range(1001)}, "1001 load parameters 'file:...' were sent, expected at"),
     ],
 )
-def test_invalid_sent_files_are_rejected(client: Caller, temporary: Path, files: dict[str, str], message: str) -> None:
+def test_invalid_sent_files_are_rejected(
+    client: RepositoryClient, temporary: Path, files: dict[str, str], message: str
+) -> None:
     status, response = client.load("a", {}, **files)
     assert status == 400
     assert response["error"].startswith(message)
     until(lambda: not [*temporary.iterdir()], "the files to go")
 
 
-def test_t37_model_name_must_be_a_valid_folder_name(client: Caller) -> None:
+def test_t37_model_name_must_be_a_valid_folder_name(client: RepositoryClient) -> None:
     status, response = client.load("..a", {}, **{"file:1/model.py": code(3)})
     assert (status, response["error"]) == (400, "model '..a': a model whose files are sent cannot have that name")
 
@@ -134,6 +136,6 @@ def test_t37_model_name_must_be_a_valid_folder_name(client: Caller) -> None:
 def test_sent_files_over_max_body_bytes_are_refused(repository: Repository, temporary: Path) -> None:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "load_files": True, "max_body_bytes": 10_000}
     with Server(repository=repository.path, model_control="explicit", **options) as server:
-        status, _ = Caller(server.http_url).load("a", {}, **{"file:1/model.py": "#" * 10_000})
+        status, _ = RepositoryClient(server.http_url).load("a", {}, **{"file:1/model.py": "#" * 10_000})
         assert status == 413
         assert [*temporary.iterdir()] == []

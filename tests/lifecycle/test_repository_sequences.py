@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from penstock import Server
-from repositories import Caller, Repository
+from repositories import Repository, RepositoryClient
 from waiting import until
 
 STATEFUL = """
@@ -55,13 +55,13 @@ def sums(tmp_path: Path) -> Sums:
 
 
 @pytest.fixture
-def client(sums: Sums) -> Iterator[Caller]:
+def client(sums: Sums) -> Iterator[RepositoryClient]:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "model_control": "explicit", "load_models": "sum"}
     with Server(repository=sums.repository.path, **options) as server:
-        yield Caller(server.http_url)
+        yield RepositoryClient(server.http_url)
 
 
-def step(client: Caller, identifier: int, value: float, name: str = "x", **marks: bool) -> float | str:
+def step(client: RepositoryClient, identifier: int, value: float, name: str = "x", **marks: bool) -> float | str:
     document = {
         "inputs": [{"name": name, "datatype": "FP32", "shape": [1, 1], "data": [value]}],
         "parameters": {"sequence_id": identifier, **{f"sequence_{mark}": flag for mark, flag in marks.items()}},
@@ -71,7 +71,7 @@ def step(client: Caller, identifier: int, value: float, name: str = "x", **marks
 
 
 @pytest.mark.parametrize("version", ["1", "2"])
-def test_sequence_continues_on_the_version_with_its_state(sums: Sums, client: Caller, version: str) -> None:
+def test_sequence_continues_on_the_version_with_its_state(sums: Sums, client: RepositoryClient, version: str) -> None:
     assert [step(client, 1, 1, start=True), step(client, 1, 2)] == [101, 103]
     sums.put(version, 200)
     assert client.load("sum")[0] == 200
@@ -89,14 +89,14 @@ def test_sequence_continues_on_the_version_with_its_state(sums: Sums, client: Ca
     until(lambda: sums.has_closed(200), "the second version to end")
 
 
-def test_new_sequences_start_on_the_new_version(sums: Sums, client: Caller) -> None:
+def test_new_sequences_start_on_the_new_version(sums: Sums, client: RepositoryClient) -> None:
     assert step(client, 1, 1, start=True) == 101
     sums.put("1", 200)
     assert client.load("sum")[0] == 200
     assert [step(client, 1, 2, start=True), step(client, 1, 3)] == [202, 205]
 
 
-def test_idle_timeout_unloads_the_replaced_version(sums: Sums, client: Caller) -> None:
+def test_idle_timeout_unloads_the_replaced_version(sums: Sums, client: RepositoryClient) -> None:
     sums.put("1", 150, idle=0.3)
     assert client.load("sum")[0] == 200
     assert step(client, 1, 1, start=True) == 151
@@ -106,7 +106,7 @@ def test_idle_timeout_unloads_the_replaced_version(sums: Sums, client: Caller) -
     assert step(client, 1, 1) == "sequence 1 must begin with sequence_start: it is not active on model 'sum'"
 
 
-def test_sequence_of_a_model_replaced_with_other_inputs_is_refused(sums: Sums, client: Caller) -> None:
+def test_sequence_of_a_model_replaced_with_other_inputs_is_refused(sums: Sums, client: RepositoryClient) -> None:
     assert step(client, 1, 1, start=True) == 101
     sums.put("2", 200, name="z")
     assert client.load("sum")[0] == 200
@@ -115,7 +115,7 @@ def test_sequence_of_a_model_replaced_with_other_inputs_is_refused(sums: Sums, c
     )
 
 
-def test_unload_ends_sequences(sums: Sums, client: Caller) -> None:
+def test_unload_ends_sequences(sums: Sums, client: RepositoryClient) -> None:
     assert step(client, 1, 1, start=True) == 101
     assert client.unload("sum")[0] == 200
     assert step(client, 1, 1) == "model 'sum' is not loaded"

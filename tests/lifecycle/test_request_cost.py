@@ -53,9 +53,9 @@ class Watch:
         with Connection(self._url) as connection:
             while not self._done.is_set():
                 started = time.monotonic()
-                assert connection.ask("GET", "/v2/health/live").status == 200
+                assert connection.send_request("GET", "/v2/health/live").status == 200
                 self.measured.live = max(self.measured.live, time.monotonic() - started)
-                exposition = connection.ask("GET", "/metrics").body.decode()
+                exposition = connection.send_request("GET", "/metrics").body.decode()
                 self.measured.counted = max(self.measured.counted, metric(exposition, "penstock_body_bytes"))
                 self.measured.polls += 1
                 self._done.wait(0.005)
@@ -87,7 +87,7 @@ def post_it(url: str, path: str, body: bytes, headers: dict[str, str]) -> str:
     """The status of a POST; "closed" if the server refuses it early."""
     with Connection(url) as connection:
         try:
-            return str(connection.ask("POST", path, body, headers).status)
+            return str(connection.send_request("POST", path, body, headers).status)
         except (BrokenPipeError, ConnectionResetError):
             return "closed"
 

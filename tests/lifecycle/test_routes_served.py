@@ -15,7 +15,7 @@ import pytest
 from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
-from http_by_hand import connect, get, metric_at, post, read_answer
+from http_by_hand import connect, get, metric_at, post, read_response
 from models import routed
 from penstock import Processes, Request, Response, Server, SignatureError, attach, model
 from waiting import PATIENCE, Gate, at_once, until
@@ -43,7 +43,7 @@ def test_limits_apply_to_routes_before_the_body_is_read() -> None:
             sock.sendall(
                 b"POST /score/a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\nExpect: 100-continue\r\n\r\n"
             )
-            refused = read_answer(sock)
+            refused = read_response(sock)
         assert (refused.status, refused.error()) == (503, "model 'score' is not ready: away")
 
 

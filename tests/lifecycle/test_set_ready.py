@@ -1,4 +1,4 @@
-"""Models made unready by `Server.set_ready`, and where it shows."""
+"""Models made unready by `Server.set_ready`, as clients see them."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 import http2_by_hand as http2
-from http_by_hand import connect, get, infer, is_closed, json_body, metric_at, read_answer
+from http_by_hand import connect, get, infer, is_closed, json_body, metric_at, read_response
 from penstock import Server, Tensor, model
 from waiting import PATIENCE, until
 
@@ -65,7 +65,7 @@ def test_trickling_body_is_cut(head: str) -> None:
     with serving() as url, connect(url) as sock:
         sock.sendall(f"POST {PATH} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
         with repeating(sock, b"1\r\n \r\n" if "chunked" in head else b" ", 0.5):
-            response = read_answer(sock)
+            response = read_response(sock)
         assert response.status == 408
         assert TRICKLE.fullmatch(response.error())
         until(lambda: metric_at(url, "penstock_in_flight") == 0)
@@ -79,9 +79,9 @@ def test_min_rate_0_allows_a_trickling_body() -> None:
         with serving(body_timeout=6) as clock, connect(clock) as stalled, repeating(sock, b" ", 0.5):
             # The end of this connection shows that the grace period has passed.
             stalled.sendall(lines)
-            assert read_answer(stalled).status == 408
+            assert read_response(stalled).status == 408
         sock.sendall(b" " * 1000)
-        assert read_answer(sock).status == 200
+        assert read_response(sock).status == 200
         other.close()
 
 
@@ -245,7 +245,7 @@ def test_http1_connection_that_never_reads_is_closed() -> None:
 def test_idle_http1_connection_is_closed() -> None:
     with serving(idle_timeout=0.5) as url, connect(url) as sock:
         sock.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert read_answer(sock).status == 200
+        assert read_response(sock).status == 200
         # Empty lines do not start a request.
         with repeating(sock, b"\r\n", 0.1):
             assert is_closed(sock)

@@ -247,8 +247,8 @@ def test_metrics_on_a_separate_address() -> None:
         assert infer(url, "double", {"x": X}).status == 404
         assert [get(url, path).status for path in ("/v2", "/v2/health/live", "/v2/models/double")] == [404] * 3
         with Connection(url) as connection:
-            assert connection.ask("POST", "/metrics").status == 405
-            assert connection.ask("GET", "/metrics", headers={"a": "b" * 70_000}).status == 431
+            assert connection.send_request("POST", "/metrics").status == 405
+            assert connection.send_request("GET", "/metrics", headers={"a": "b" * 70_000}).status == 431
 
 
 def test_metadata_has_the_configured_name_and_version() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import Answer, Connection, connect, get, read_answer
+from http_by_hand import Connection, HttpResponse, connect, get, read_response
 from penstock import Request, Response, Server, Tensor, model
 from repositories import Repository
 
@@ -49,9 +49,11 @@ def server() -> Iterator[Server]:
         yield server
 
 
-def send_request(server: Server, method: str, path: str, headers: Mapping[str, str], body: bytes = b"{}") -> Answer:
+def send_request(
+    server: Server, method: str, path: str, headers: Mapping[str, str], body: bytes = b"{}"
+) -> HttpResponse:
     with Connection(server.http_url) as connection:
-        return connection.ask(method, path, body, headers)
+        return connection.send_request(method, path, body, headers)
 
 
 def posts(server: Server) -> list[str]:
@@ -146,10 +148,10 @@ def test_cross_origin_request_loads_no_model(tmp_path: Path) -> None:
         assert get(server.http_url, "/v2/models/a/ready").status == 200
 
 
-def request_with_host(url: str, host: str, path: str = "/v2/health/live") -> Answer:
+def request_with_host(url: str, host: str, path: str = "/v2/health/live") -> HttpResponse:
     with connect(url) as sock:
         sock.sendall(f"GET {path} HTTP/1.1\r\nHost: {host}\r\n\r\n".encode())
-        return read_answer(sock)
+        return read_response(sock)
 
 
 REFUSED = (
@@ -204,9 +206,9 @@ def test_other_listeners_check_hosts_only_if_configured(tmp_path: Path) -> None:
         assert get_with_headers(url, rebound).status == 200
 
 
-def get_with_headers(url: str, headers: Mapping[str, str]) -> Answer:
+def get_with_headers(url: str, headers: Mapping[str, str]) -> HttpResponse:
     with Connection(url) as connection:
-        return connection.ask("POST", "/v2/logging", b"{}", headers)
+        return connection.send_request("POST", "/v2/logging", b"{}", headers)
 
 
 def test_http2_calls_may_have_any_authority(server: Server) -> None:
@@ -220,7 +222,7 @@ def test_http2_calls_may_have_any_authority(server: Server) -> None:
         with socket.create_connection((host, int(port)), timeout=20) as sock:
             head = f"POST /inference.GRPCInferenceService/ServerLive HTTP/1.1\r\n{line}\r\n"
             sock.sendall(f"{head}Content-Type: application/grpc\r\nContent-Length: 5\r\n\r\n".encode() + bytes(5))
-            assert read_answer(sock).headers.get("grpc-status") == status
+            assert read_response(sock).headers.get("grpc-status") == status
 
 
 @pytest.mark.parametrize(
@@ -258,6 +260,6 @@ def test_settings_body_errors_are_json(server: Server, path: str) -> None:
     with connect(server.http_url) as sock:
         head = f"POST {path} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
         sock.sendall(head.encode() + b"nonsense\r\n")
-        response = read_answer(sock)
+        response = read_response(sock)
     assert response.status == 400
     assert response.error().startswith("the request's chunked body is broken: ")

@@ -99,8 +99,8 @@ def double(x: Any) -> Any:
     return x * 2
 
 
-@model(name="keeper", instances=Processes(1), **FLOATS)
-def keeper(x: Any) -> Any:
+@model(name="retaining", instances=Processes(1), **FLOATS)
+def retaining(x: Any) -> Any:
     """Retains every array, writes to it, and returns the values of all."""
     assert x.flags.writeable
     assert x.ctypes.data % 64 == 0
@@ -109,8 +109,8 @@ def keeper(x: Any) -> Any:
     return np.array([one[0] for one in retained], np.float32)
 
 
-@model(name="told", instances=Processes(1), **FLOATS)
-def told(x: Any, ctx: Context) -> Any:
+@model(name="echo_context", instances=Processes(1), **FLOATS)
+def echo_context(x: Any, ctx: Context) -> Any:
     only = ctx.requests[0]
     ctx.counter("seen", 2.5)
     ctx.set_parameter("id", ctx.request_id)
@@ -122,8 +122,8 @@ def told(x: Any, ctx: Context) -> Any:
     return x
 
 
-@model(name="keeps", instances=Processes(1), buckets={"detections": [1, 5, 10.0]}, **FLOATS)
-def keeps(x: Any, ctx: Context) -> Any:
+@model(name="records_metrics", instances=Processes(1), buckets={"detections": [1, 5, 10.0]}, **FLOATS)
+def records_metrics(x: Any, ctx: Context) -> Any:
     """Records metrics of every kind."""
     ctx.metrics.counter("tokens", 12, kind="prompt")
     ctx.metrics.counter("tokens_total", kind="prompt")
@@ -133,8 +133,8 @@ def keeps(x: Any, ctx: Context) -> Any:
     return x
 
 
-@model(name="hoards", instances=Processes(1), **FLOATS)
-def hoards(x: Any, ctx: Context) -> Any:
+@model(name="too_many_series", instances=Processes(1), **FLOATS)
+def too_many_series(x: Any, ctx: Context) -> Any:
     """Records more series than allowed."""
     for index in range(1100):
         ctx.metrics.counter("hoarded", user=index)
@@ -171,8 +171,8 @@ def patient(x: Any, ctx: Context) -> Any:
     return x
 
 
-@model(name="pieces", instances=Processes(1), **FLOATS)
-def pieces(x: Any, ctx: Context) -> Iterator[Any]:
+@model(name="chunks", instances=Processes(1), **FLOATS)
+def chunks(x: Any, ctx: Context) -> Iterator[Any]:
     try:
         for index in range(int(x[0])):
             if x.size > 1 and index == int(x[1]):

@@ -51,7 +51,7 @@ def stream1(n: Any) -> Any:
 def stream_err(n: Any) -> Any:
     yield n
     yield n + 1
-    raise NotFound("the third piece is nowhere")
+    raise NotFound("the third chunk is missing")
 
 
 @model(inputs=ONE, outputs=CHUNK)
@@ -128,7 +128,9 @@ async def async_words(text_input: str) -> AsyncIterator[str]:
 def complete(text_input: str, ctx: Context) -> str:
     """A single response, with the request's parameters."""
     ctx.set_parameter("finish_reason", "length")
-    ctx.set_parameter("asked", ",".join(f"{name}={value!r}" for name, value in sorted(ctx.parameters.items())))
+    ctx.set_parameter(
+        "request_parameters", ",".join(f"{name}={value!r}" for name, value in sorted(ctx.parameters.items()))
+    )
     return text_input.upper()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from http_by_hand import Answer, post
+from http_by_hand import HttpResponse, post
 from serving_process import Serving
 
 HELPER = """
@@ -118,13 +118,13 @@ REQUESTS: dict[str, tuple[str, Callable[[str], Any]]] = {
 """Path of each app, and its body for a command."""
 
 
-def send_command(url: str, app: str, command: str = "name") -> Answer:
+def send_command(url: str, app: str, command: str = "name") -> HttpResponse:
     """Sends a command to an app, in the form of its integration."""
     path, body = REQUESTS[app]
     return post(url, path, json.dumps(body(command)).encode(), {"content-type": "application/json"})
 
 
-def identity_of(response: Answer) -> list[Any]:
+def identity_of(response: HttpResponse) -> list[Any]:
     """Returns the app's name, its variable APP, the name of its working directory, and its process id."""
     assert response.status == 200, response.body
     body = response.json()

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from http_by_hand import Answer, get, post
+from http_by_hand import HttpResponse, get, post
 from penstock.compat.kserve import Model, ModelServer, context
 from waiting import PATIENCE, until
 
@@ -68,7 +68,7 @@ class Live:
         return self.post(f"/v2/repository/models/{name}/unload")
 
 
-def status_and_json(response: Answer) -> tuple[int, Any]:
+def status_and_json(response: HttpResponse) -> tuple[int, Any]:
     """Returns a response's status and JSON."""
     return response.status, response.json() if response.body else None
 

@@ -11,7 +11,7 @@ import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import Answer, infer
+from http_by_hand import HttpResponse, infer
 from penstock.compat.pytriton.decorators import batch
 from penstock.compat.pytriton.model_config import ModelConfig, Tensor
 from penstock.compat.pytriton.triton import Triton, TritonBase, TritonConfig
@@ -51,7 +51,7 @@ def url(server: Triton, endpoint: str = "http") -> str:
     return server._triton_server.get_endpoint(endpoint)
 
 
-def infer_row(server: Triton, name: str = "m") -> Answer:
+def infer_row(server: Triton, name: str = "m") -> HttpResponse:
     """Returns the response to an inference over HTTP."""
     return infer(url(server), name, {"x": ROW})
 

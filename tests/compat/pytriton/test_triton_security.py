@@ -34,7 +34,7 @@ FREE = ["/v2", "/v2/health/ready", "/v2/models/m", "/v2/models/m/config", "/v2/m
 
 def statuses(server: Triton, calls: Any, **headers: str) -> set[int]:
     with Connection(url(server)) as connection:
-        return {connection.ask(method, path, headers=headers).status for method, path in calls}
+        return {connection.send_request(method, path, headers=headers).status for method, path in calls}
 
 
 def statistics(server: Triton, *metadata: tuple[str, str]) -> Any:
@@ -55,7 +55,7 @@ def test_administrative_endpoints_require_a_token_by_default() -> None:
         assert statuses(server, [("GET", path) for path in FREE]) == {200}
         assert is_serving(server)
         with Connection(url(server)) as connection:
-            rejected = connection.ask("GET", "/v2/logging")
+            rejected = connection.send_request("GET", "/v2/logging")
         assert rejected.body == b'{"error":"This API is restricted, expecting header \'triton-access-token\'"}'
         with pytest.raises(grpc.RpcError) as raised:
             statistics(server)
@@ -68,7 +68,7 @@ def test_metrics_port_requires_no_token() -> None:
     with triton() as server, Connection(url(server, "metrics")) as connection:
         bind(server)
         assert is_serving(server)
-        response = connection.ask("GET", "/metrics")
+        response = connection.send_request("GET", "/metrics")
     assert response.status == 200
     assert b'nv_inference_request_success{model="m",version="1"} 2' in response.body
 

@@ -1,4 +1,4 @@
-"""A model that its processes make anew, of what they are told."""
+"""A model that its processes rebuild with a factory and its arguments."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 from penstock import Model, Processes, Request, Tensor
 
 
-def made(factor: int, python: str | None = None) -> Model[..., Any]:
+def build(factor: int, python: str | None = None) -> Model[..., Any]:
     def times(request: Request) -> dict[str, Any]:
-        """Says in which interpreter it computes, too."""
+        """The product, and the prefix of the interpreter that computes."""
         return {"y": request.tensors["x"] * factor, "python": np.array([sys.prefix.encode()], dtype=object)}
 
     return Model(
@@ -20,5 +20,5 @@ def made(factor: int, python: str | None = None) -> Model[..., Any]:
         name="times",
         inputs=[Tensor("x", np.float32, [-1])],
         outputs=[Tensor("y", np.float32, [-1])],
-        instances=Processes(1, python=python, factory=("made_anew:made", {"factor": factor})),
+        instances=Processes(1, python=python, factory=("rebuilt_model:build", {"factor": factor})),
     )
