@@ -107,7 +107,7 @@ def test_removed_handler_is_garbage_collected() -> None:
         del held
         assert factor(server, "a") == 1
         server.remove("a")
-        until(lambda: handler_ref() is None, "the removed model's handler to go")
+        until(lambda: handler_ref() is None, "the removed handler to be collected")
 
 
 def test_failed_build_adds_no_model() -> None:

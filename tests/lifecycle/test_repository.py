@@ -62,7 +62,7 @@ def test_poll_follows_the_repository(repository: Repository) -> None:
         repository.put("a", "2", 4)
         until(lambda: client.factor("a") == 4, "the changed version")
         (repository.path / "a" / "2" / "model.py").unlink()
-        until(lambda: client.factor("a") == 2, "the older version to come back")
+        until(lambda: client.factor("a") == 2, "the older version to be served again")
         # A model is added and removed.
         repository.put("b", "1", 9)
         until(lambda: client.factor("b") == 9, "the added model")

@@ -39,7 +39,7 @@ def client(repository: Repository, temporary: Path) -> Iterator[RepositoryClient
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "load_files": True, "poll_interval": 0.02}
     with Server(repository=repository.path, model_control="explicit", load_models="a", **options) as server:
         yield RepositoryClient(server.http_url)
-    until(lambda: not [*temporary.iterdir()], "the files to go")
+    until(lambda: not [*temporary.iterdir()], "the files to be removed")
 
 
 def test_sent_files_replace_the_models_repository_files(client: RepositoryClient, temporary: Path) -> None:
@@ -52,18 +52,18 @@ def test_sent_files_replace_the_models_repository_files(client: RepositoryClient
     policy = {"version_policy": {"all": {}}}
     assert client.load("a", policy, **{"file:2/model.py": code(4), "file:3/model.py": code(6)})[0] == 200
     assert (client.factor("a", "2"), client.factor("a", "3")) == (4, 6)
-    until(lambda: len([*temporary.iterdir()]) == 1, "the first files to go")
+    until(lambda: len([*temporary.iterdir()]) == 1, "the first files to be removed")
     # A load without files restores the repository's model.
     assert client.load("a")[0] == 200
     assert client.factor("a") == 5
-    until(lambda: not [*temporary.iterdir()], "all files to go")
+    until(lambda: not [*temporary.iterdir()], "all files to be removed")
 
 
 def test_model_known_only_from_sent_files_loads_and_unloads(client: RepositoryClient, temporary: Path) -> None:
     assert client.load("new", {}, **{"file:1/model.py": code(3)})[0] == 200
     assert client.factor("new") == 3
     assert client.unload("new")[0] == 200
-    until(lambda: not [*temporary.iterdir()], "the files to go")
+    until(lambda: not [*temporary.iterdir()], "the files to be removed")
     until(lambda: client.index("new") == [], "the model to be forgotten")
 
 
@@ -74,7 +74,7 @@ def test_failed_load_keeps_the_served_model_and_leaves_no_files(client: Reposito
         "model 'a' version '1' could not be loaded: RuntimeError (model.py, line 1)",
     )
     assert client.factor("a") == 5
-    until(lambda: not [*temporary.iterdir()], "the files to go")
+    until(lambda: not [*temporary.iterdir()], "the files to be removed")
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_invalid_sent_files_are_rejected(
     status, response = client.load("a", {}, **files)
     assert status == 400
     assert response["error"].startswith(message)
-    until(lambda: not [*temporary.iterdir()], "the files to go")
+    until(lambda: not [*temporary.iterdir()], "the files to be removed")
 
 
 def test_t37_model_name_must_be_a_valid_folder_name(client: RepositoryClient) -> None:
