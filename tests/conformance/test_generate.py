@@ -164,8 +164,8 @@ def test_e22_invalid_body_is_refused_as_json(post: Any, verb: str, body: bytes, 
 
 
 def test_e23_request_id_is_in_every_event(post: Any) -> None:
-    event_texts = events(post("stream3/generate_stream", {"n": 1, "id": "q7"}))
-    assert [event["id"] for event in event_texts] == ["q7"] * 3
+    received = events(post("stream3/generate_stream", {"n": 1, "id": "q7"}))
+    assert [event["id"] for event in received] == ["q7"] * 3
 
 
 def test_e24_requested_version_answers(post: Any) -> None:
@@ -222,11 +222,11 @@ def test_unread_stream_pauses_the_generator(streams: Server, tap: Any) -> None:
 def test_infer_stream_takes_infer_bodies_and_streams_infer_responses_t63(post: Any) -> None:
     body = {"id": "7", "inputs": [{"name": "n", "datatype": "INT32", "shape": [1], "data": [4]}]}
     for verb in ("infer_stream", "generate_stream"):
-        event_texts = events(post(f"stream3/{verb}", body))
-        assert [event["outputs"][0] for event in event_texts] == [
+        received = events(post(f"stream3/{verb}", body))
+        assert [event["outputs"][0] for event in received] == [
             {"name": "i", "datatype": "INT32", "shape": [1], "data": [i]} for i in (4, 5, 6)
         ]
-        assert all((event["id"], event["model_version"]) == ("7", "1") for event in event_texts)
+        assert all((event["id"], event["model_version"]) == ("7", "1") for event in received)
     assert post("stream1/generate", body).json()["outputs"][0]["data"] == [4]
     # A model with a single response streams one response.
     once = {"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 2], "data": [1, 2]}]}
@@ -245,9 +245,9 @@ def test_infer_of_a_streaming_model_names_the_route_to_use_t63(post: Any) -> Non
 @pytest.mark.trap("T34")
 def test_language_model_profile_t34(post: Any) -> None:
     body = {"text_input": "one two stop three", "parameters": {"stop": ["stop"], "temperature": 0.5, "details": True}}
-    event_texts = events(post("words/generate_stream", body))
-    assert [event["output"] for event in event_texts] == ["one", "two", ""]
-    assert [event["details"] for event in event_texts] == [{}, {}, {"finish_reason": "stop_sequence"}]
+    received = events(post("words/generate_stream", body))
+    assert [event["output"] for event in received] == ["one", "two", ""]
+    assert [event["details"] for event in received] == [{}, {}, {"finish_reason": "stop_sequence"}]
     flat = events(post("words/generate_stream", {"text_input": "a stop", "stop": ["stop"]}))
     assert flat[-1] == {**head("words"), "finish_reason": "stop_sequence", "output": ""}
     assert [event["output"] for event in events(post("async_words/generate_stream", {"text_input": "x y"}))] == [
@@ -274,22 +274,22 @@ def test_request_of_several_rows_gets_its_rows(post: Any) -> None:
     body = {"inputs": [{"name": "n", "datatype": "INT32", "shape": [2, 1], "data": [1, 2]}]}
     whole = [event["outputs"][0] for event in events(post("together/infer_stream", body))]
     assert [(output["shape"], output["data"]) for output in whole] == [([2, 1], [1, 2]), ([2, 1], [2, 3])]
-    event_texts = events(post("rows/infer_stream", body))
-    rows = [(event["parameters"]["row"], event["outputs"][0]["data"]) for event in event_texts]
+    received = events(post("rows/infer_stream", body))
+    rows = [(event["parameters"]["row"], event["outputs"][0]["data"]) for event in received]
     assert rows == [(0, [0]), (1, [0]), (1, [1])]
 
 
 def test_stream_has_a_deadline(post: Any, tap: Any) -> None:
-    event_texts = events(post("endless/generate_stream", {"n": 1, "timeout": 100_000}))
-    assert event_texts[-1] == {"error": "model 'endless' did not answer within the deadline"}
-    assert len(event_texts) > 1
+    received = events(post("endless/generate_stream", {"n": 1, "timeout": 100_000}))
+    assert received[-1] == {"error": "model 'endless' did not answer within the deadline"}
+    assert len(received) > 1
     assert tap.closed.wait(20)
 
 
 def test_compressed_body_is_accepted(post: Any) -> None:
     body = gzip.compress(b'{"n":4}')
-    event_texts = events(post("stream3/generate_stream", body, headers={"content-encoding": "gzip"}))
-    assert [event["i"] for event in event_texts] == [4, 5, 6]
+    received = events(post("stream3/generate_stream", body, headers={"content-encoding": "gzip"}))
+    assert [event["i"] for event in received] == [4, 5, 6]
 
 
 @pytest.fixture

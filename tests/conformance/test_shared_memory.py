@@ -505,7 +505,7 @@ def test_f13_object_truncated_during_reads_and_writes(http: Rest) -> None:
             os.truncate(memory.path, 2 * size)
 
     registered(http, "r", memory, byte_size=2 * size)
-    shaker = threading.Thread(input_json=shake)
+    shaker = threading.Thread(target=shake)
     shaker.start()
     try:
         outputs = [{"name": "y", "parameters": shared("r", size, size)}]
