@@ -91,7 +91,7 @@ def test_binary_tensors_in_a_structured_response_are_base64(events: InProcess) -
 
 
 def test_attributes_reach_the_context_and_values_are_percent_encoded(events: InProcess) -> None:
-    path, document = "/v1/models/told:predict", {"instances": ["a"]}
+    path, document = "/v1/models/echo_context:predict", {"instances": ["a"]}
     reply = post(events, path, document, {**binary(), "X-Test": "yes"})
     assert json.loads(reply.body)["predictions"][0]["header"] == "yes"
     with Client(*MODELS, cloud_events=True, cloud_events_merge=True, cloud_events_type='ö "') as client:
