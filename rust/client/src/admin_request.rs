@@ -118,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_name_models_of_any_name() {
+    fn model_names_are_percent_encoded_in_admin_paths() {
         assert_eq!(model_path("a/b c.é", "1 "), "/v2/models/a%2Fb%20c.%C3%A9/versions/1%20");
         let ask = |operation| AdminRequest { operation, model: "m".to_owned(), version: String::new() }.rest();
         assert_eq!(ask(AdminOperation::Config).1, "/v2/models/m/config");

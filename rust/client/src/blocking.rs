@@ -124,7 +124,7 @@ mod tests {
     use std::pin::pin;
 
     #[test]
-    fn a_sleep_lets_signals_be_seen_to() {
+    fn blocking_sleep_is_interrupted_for_signals() {
         let start = Instant::now();
         let mut future = pin!(sleep(Duration::from_millis(120)));
         let mut naps = 0;
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gate_lets_one_read_through() {
+    fn once_gate_permits_one_read() {
         assert!(may_read() && may_read());
         assert_eq!(gated(Gate::Once, || (may_read(), may_read())), (true, false));
         assert!(!gated(Gate::Shut, may_read));

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_come_back() {
+    fn compressed_chunks_round_trip() {
         let chunks = [Bytes::from(vec![1; 100_000]), Bytes::from_static(b"end")];
         for coding in [Coding::Gzip, Coding::Deflate, Coding::Zstd] {
             let small = compress(coding, &chunks).unwrap().concat();

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_one_request_is_sent() {
+    fn paths_and_methods_that_break_request_syntax_are_refused() {
         assert_eq!(refusal("POST", "/v1/models/m:predict?a=%20", false), None);
         assert_eq!(refusal("", "/a.B/C", true), None);
         for path in ["", "a", "/a b", "/a\r\nX: 1", "/é", "/a#b"] {
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn framing_is_not_for_the_caller_to_say() {
+    fn client_headers_cannot_set_framing() {
         let refused = |name: &str, grpc| {
             let headers = [(name.to_owned(), "1".to_owned())];
             check_headers(&headers, |name| is_framing(name, grpc)).is_err()

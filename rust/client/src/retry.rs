@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_was_surely_not_computed_is_tried_again() {
+    fn inference_is_retried_only_if_not_computed() {
         for (failure, inference, reading) in [
             (failure(Kind::Unavailable, Stage::NotSent, None), true, true),
             (failure(Kind::Timeout, Stage::NotSent, None), false, false),
@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn waits_double_and_follow_the_server_up_to_the_longest() {
+    fn backoff_doubles_and_follows_retry_after_up_to_its_maximum() {
         let waits = |after| {
             let failure = failure(Kind::Overloaded, Stage::Responded, Some(after));
             [1, 2, 3].map(|attempt| wait(&RETRIES, attempt, &failure, false).unwrap().as_millis())

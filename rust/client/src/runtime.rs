@@ -61,7 +61,7 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn a_fork_gets_a_runtime_of_its_own() {
+    fn forked_process_gets_a_new_runtime() {
         let name = || {
             let (sender, receiver) = mpsc::channel();
             spawn(async move {

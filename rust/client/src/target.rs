@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scheme_is_read() {
+    fn every_url_scheme_is_parsed() {
         for (url, shown, authority) in [
             ("http://localhost:8000", "http://localhost:8000", "localhost:8000"),
             ("HTTP://h/", "http://h", "h"),
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_with_what_to_write() {
+    fn invalid_urls_are_refused_with_the_expected_forms() {
         for (url, why) in [
             ("localhost", "has no scheme"),
             ("localhost:8000", "has a scheme that is not known"),

@@ -179,13 +179,13 @@ mod tests {
     use super::{Error, Kind, MAX_MESSAGE};
 
     #[test]
-    fn a_long_message_is_cut_between_characters() {
+    fn long_messages_are_truncated_between_characters() {
         let error = Error::invalid("ü".repeat(MAX_MESSAGE));
         assert_eq!(error.message(), "ü".repeat(MAX_MESSAGE / 2));
     }
 
     #[test]
-    fn names_are_distinct_and_reversible() {
+    fn kind_names_round_trip() {
         for kind in Kind::ALL {
             assert_eq!(Kind::from_name(kind.name()), Some(kind));
         }

@@ -33,7 +33,7 @@ fn rows(first: f32, rows: usize, width: usize) -> penstock_core::InferRequest {
 }
 
 #[test]
-fn a_sum_that_cannot_be_counted_is_the_largest() {
+fn overflowing_row_cost_saturates() {
     let dim = Dim { input: 0, axis: 0 };
     let squared = Term { factor: u64::MAX / 2, dims: vec![dim, dim] };
     let cost = RowCost { terms: vec![squared, Term { factor: 7, dims: vec![] }], max_cost: 10 };
@@ -42,7 +42,7 @@ fn a_sum_that_cannot_be_counted_is_the_largest() {
 }
 
 #[test]
-fn what_costs_too_much_is_refused_or_parted() {
+fn requests_over_max_cost_are_refused_or_split() {
     let ask = |oversize, count, width| {
         let model = model(by_width(10, oversize));
         let future = Box::pin(model.infer(rows(1., count, width), None));
@@ -66,7 +66,7 @@ fn what_costs_too_much_is_refused_or_parted() {
 
 proptest! {
     #[test]
-    fn batches_cost_what_they_may_and_go_in_order(
+    fn batches_stay_within_max_cost_in_arrival_order(
         asked in vec((1usize..4, 1usize..6), 1..30),
         most in 15u64..30,
     ) {

@@ -33,7 +33,7 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 #[test]
-fn every_caller_gets_its_own_rows() {
+fn each_client_gets_its_own_rows() {
     let model = model(Some(batching(4)), 1024);
     let threads = run_closure(&model, double);
     runtime().block_on(async {
@@ -61,7 +61,7 @@ fn every_caller_gets_its_own_rows() {
 }
 
 #[test]
-fn a_failed_batch_fails_its_callers_and_no_other() {
+fn failed_batch_fails_only_its_requests() {
     let model = model(Some(batching(8)), 1024);
     let _threads = run_closure(&model, |inputs, rows| {
         if values(inputs[0].as_ref().expect("an input"))[0] < 0.0 {
@@ -78,7 +78,7 @@ fn a_failed_batch_fails_its_callers_and_no_other() {
 }
 
 #[test]
-fn a_panicking_executor_answers_its_callers() {
+fn panicking_executor_fails_its_requests() {
     let model = model(None, 1024);
     let _threads = run_closure(&model, |_, _| panic!("as the test wants"));
     let error = runtime().block_on(model.infer(request(fp32(&[2], &[0.0; 2])), None)).unwrap_err();
@@ -87,7 +87,7 @@ fn a_panicking_executor_answers_its_callers() {
 }
 
 #[test]
-fn wrong_outputs_name_what_was_returned_and_declared() {
+fn mismatched_output_rows_are_named_in_the_error() {
     let model = model(Some(batching(8)), 1024);
     let _threads = run_closure(&model, |_, rows| Ok(smallvec![fp32(&[rows + 1, 2], &vec![0.0; (rows + 1) * 2])]));
     let error = runtime().block_on(model.infer(request(fp32(&[1, 2], &[0.0; 2])), None)).unwrap_err();
@@ -97,7 +97,7 @@ fn wrong_outputs_name_what_was_returned_and_declared() {
 }
 
 #[test]
-fn a_full_queue_refuses_with_a_hint() {
+fn full_queue_refuses_with_a_retry_hint() {
     let model = model(Some(batching(1)), 2);
     model.set_readiness(penstock_core::Readiness::Ready);
     let queue = model.queue();
@@ -115,7 +115,7 @@ fn a_full_queue_refuses_with_a_hint() {
 }
 
 #[test]
-fn who_left_is_not_computed_and_is_counted() {
+fn disconnected_and_expired_requests_are_skipped_and_counted() {
     let model = model(Some(batching(8)), 1024);
     let stays = model.queue().submit(request(fp32(&[1, 2], &[1.0; 2])), None).expect("room");
     let leaves = model.queue().submit(request(fp32(&[1, 2], &[2.0; 2])), None).expect("room");
@@ -139,7 +139,7 @@ fn who_left_is_not_computed_and_is_counted() {
 }
 
 #[test]
-fn an_oversize_request_is_split_and_answered_as_one() {
+fn oversize_request_is_split_and_merged_into_one_response() {
     let largest = Arc::new(AtomicUsize::new(0));
     let mut spec = fp32_spec("double", &[Some(1)], Some(Batching { oversize: Oversize::Split, ..batching(4) }));
     spec.max_queue = 16;
@@ -158,7 +158,7 @@ fn an_oversize_request_is_split_and_answered_as_one() {
 }
 
 #[test]
-fn a_request_that_no_queue_could_hold_is_refused_before_it_is_split() {
+fn request_larger_than_the_queue_is_refused_before_the_split() {
     let batching = Batching { oversize: Oversize::Split, ..batching(8) };
     let model = Arc::new(Model::new(fp32_spec("double", &[None], Some(batching)), &Metrics::default()));
     let empty = fp32(&[1_408_465_797_316_029, 0], &[]);
@@ -194,7 +194,7 @@ fn rows_of_different_sizes_do_not_share_a_batch() {
 }
 
 #[test]
-fn closing_computes_what_waits_and_refuses_what_comes() {
+fn closed_queue_computes_waiting_requests_and_refuses_new_ones() {
     let model = model(Some(batching(2)), 1024);
     let tickets: Vec<_> =
         (0..5).map(|_| model.queue().submit(request(fp32(&[1, 2], &[1.0; 2])), None).expect("room")).collect();
@@ -214,7 +214,7 @@ proptest! {
 
     /// Client i gets row i, for all row counts, batch limits and disconnections.
     #[test]
-    fn answers_go_home(
+    fn responses_match_requests_for_any_batches(
         sizes in proptest::collection::vec((1usize..5, any::<bool>()), 1..40),
         max_size in 4usize..16,
     ) {

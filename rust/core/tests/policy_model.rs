@@ -170,7 +170,7 @@ fn within(found: f64, expected: f64, share: f64, what: &str) {
 }
 
 #[test]
-fn closed_loop_callers_reach_the_published_rates() {
+fn closed_loop_clients_reach_the_published_rates() {
     // rate with the learned hold, by the reference model
     for (callers, rate) in [(1, 190.0), (2, 366.0), (8, 1359.0), (16, 2520.0), (32, 4434.0), (64, 4844.0)] {
         let outcome = run(closed(callers), FIXED_DOMINATES, true);
@@ -179,26 +179,26 @@ fn closed_loop_callers_reach_the_published_rates() {
 }
 
 #[test]
-fn without_the_hold_batches_fall_apart() {
+fn batches_fragment_without_the_hold() {
     within(run(closed(8), FIXED_DOMINATES, false).rate, 769.0, 0.06, "8 callers, no hold");
 }
 
 #[test]
-fn a_lone_caller_never_waits() {
+fn single_client_never_waits() {
     let outcome = run(closed(1), FIXED_DOMINATES, true);
     within(outcome.mean_ms, 5.05, 0.01, "mean latency of one caller");
     within(outcome.p99_ms, 5.05, 0.02, "p99 of one caller");
 }
 
 #[test]
-fn callers_who_think_are_not_waited_for() {
+fn hold_does_not_wait_for_clients_with_think_time() {
     let arrivals = Arrivals { closed: 8, think_mean: 2.0, ..Arrivals::default() };
     let (with, without) = (run(arrivals, FIXED_DOMINATES, true), run(arrivals, FIXED_DOMINATES, false));
     within(with.rate, without.rate, 0.03, "8 callers with 2 ms of thought");
 }
 
 #[test]
-fn poisson_arrivals_are_served_as_without_the_hold() {
+fn hold_does_not_slow_poisson_arrivals() {
     for (cost, largest) in [(FIXED_DOMINATES, 6.6), (ROWS_DOMINATE, 34.0)] {
         for load in [0.02, 0.1, 0.3, 0.6, 0.9] {
             let arrivals = Arrivals { rate: load * 32.0 / largest, ..Arrivals::default() };
@@ -210,7 +210,7 @@ fn poisson_arrivals_are_served_as_without_the_hold() {
 }
 
 #[test]
-fn mixed_callers_gain() {
+fn hold_raises_the_rate_of_mixed_clients() {
     let arrivals = Arrivals { rate: 0.1 * 32.0 / 6.6, ..closed(16) };
     let (with, without) = (run(arrivals, FIXED_DOMINATES, true), run(arrivals, FIXED_DOMINATES, false));
     assert!(with.rate >= without.rate * 1.3, "{} against {}", with.rate, without.rate);

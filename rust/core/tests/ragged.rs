@@ -30,7 +30,7 @@ fn rows(index: usize, rows: usize, length: usize) -> penstock_core::InferRequest
 
 proptest! {
     #[test]
-    fn each_caller_gets_its_own_rows_back(
+    fn ragged_batch_returns_each_client_its_rows(
         asked in vec((1usize..4, 0usize..6), 1..20),
         fills in any::<bool>(),
         edges in prop::option::of(vec(1usize..6, 1..3)),

@@ -15,7 +15,7 @@ fn registry(lenient: bool) -> Registry {
 }
 
 #[test]
-fn a_table_says_what_it_was_told_to() {
+fn registry_dialect_sets_the_error_texts() {
     let registry = Registry::with_dialect(Dialect::Kserve);
     let spec = ModelSpec { name: "m".into(), ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &Metrics::default()));
@@ -28,7 +28,7 @@ fn a_table_says_what_it_was_told_to() {
 }
 
 #[test]
-fn a_lenient_model_answers_for_versions_that_it_does_not_have() {
+fn lenient_model_serves_unknown_versions_with_the_latest() {
     let found = |lenient: bool, version| {
         let found = registry(lenient).find_leniently("m", version);
         found.map(|model| model.spec().version.to_string()).map_err(|error| error.message().to_owned())

@@ -49,7 +49,7 @@ fn finish(job: Job) {
 }
 
 #[test]
-fn a_batch_begins_only_with_all_that_it_needs() {
+fn batch_starts_only_with_all_its_resources() {
     let shared = resources(&[("a", 2), ("b", 1)]);
     let (one, both) =
         (model(&shared, needs(&[("a", 1)], 1.0), 2), model(&shared, needs(&[("a", 2), ("b", 1)], 1.0), 1));
@@ -67,7 +67,7 @@ fn a_batch_begins_only_with_all_that_it_needs() {
 }
 
 #[test]
-fn what_is_not_there_is_named() {
+fn missing_resources_are_refused_by_name() {
     let shared = resources(&[("a", 2)]);
     for (needs, text) in [
         (needs(&[("a", 3)], 1.0), "model 'm' needs 3 of resource 'a', the server has 2"),
@@ -115,7 +115,7 @@ fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
 }
 
 #[test]
-fn one_that_needs_all_is_not_starved_by_one_that_needs_little() {
+fn large_resource_requests_are_not_starved_by_small_ones() {
     let [small, large] = turns([1.0, 1.0], [1, 2]);
     assert!(large >= 100, "{small} and {large}");
 }
@@ -123,7 +123,7 @@ fn one_that_needs_all_is_not_starved_by_one_that_needs_little() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
-    fn never_more_is_held_than_there_is_and_all_is_answered(
+    fn resources_are_never_oversubscribed_and_all_requests_complete(
         wants in vec((0u64..3, 0u64..3, 1usize..3), 2..5),
         each in 1usize..30,
     ) {

@@ -27,7 +27,7 @@ fn found(table: &RouteTable<String>, request: &str) -> String {
 }
 
 #[test]
-fn paths_lead_to_their_routes() {
+fn paths_match_their_routes() {
     let table = table(&["GET /", "POST /score/{customer}", "POST /v1/models/{name}:{verb}", "GET /files/{path...}"]);
     for (request, expected) in [
         ("GET /", "GET / []"),
@@ -44,7 +44,7 @@ fn paths_lead_to_their_routes() {
 }
 
 #[test]
-fn what_says_more_goes_before_what_says_less() {
+fn more_specific_routes_match_first() {
     let routes = ["GET /{rest...}", "GET /{a}", "GET /x{a}", "GET /xy{a}", "GET /xyz", "GET /{a}/end", "GET /x/{b}"];
     for table in [table(&routes), table(&routes.iter().rev().copied().collect::<Vec<_>>())] {
         for (request, expected) in [
@@ -63,14 +63,14 @@ fn what_says_more_goes_before_what_says_less() {
 }
 
 #[test]
-fn a_literal_that_leads_nowhere_is_left_again() {
+fn matching_backtracks_from_a_dead_end_literal() {
     let table = table(&["GET /a/b/c", "GET /{x}/b/d", "POST /a/b/d"]);
     assert_eq!(found(&table, "GET /a/b/d"), r#"GET /{x}/b/d ["a"]"#);
     assert_eq!(found(&table, "POST /a/b/d"), "POST /a/b/d []");
 }
 
 #[test]
-fn other_methods_are_named_in_order() {
+fn allowed_methods_are_listed_in_order() {
     let table = table(&["POST /a", "GET /a", "PUT /{x}", "HEAD /h", "GET /h"]);
     assert_eq!(found(&table, "DELETE /a"), r#"{"GET", "POST", "PUT"}"#);
     assert_eq!(found(&table, "PUT /a"), r#"PUT /{x} ["a"]"#);
@@ -80,7 +80,7 @@ fn other_methods_are_named_in_order() {
 }
 
 #[test]
-fn one_route_has_one_entry() {
+fn equal_routes_share_one_entry() {
     let mut table = table(&["GET /a/{x}"]);
     table.entry(&Route::parse("GET /a/{y}").unwrap()).push_str(" and {y}");
     assert_eq!(found(&table, "GET /a/1"), r#"GET /a/{x} and {y} ["1"]"#);
@@ -104,7 +104,7 @@ fn any_route() -> impl Strategy<Value = String> {
 proptest! {
     /// The tree finds a route exactly if one of them matches alone.
     #[test]
-    fn it_finds_what_a_look_at_each_finds(
+    fn table_agrees_with_matching_each_route_alone(
         routes in prop::collection::vec(any_route(), 1..8),
         path in prop::collection::vec("[ab:]{0,3}", 1..5),
     ) {

@@ -75,7 +75,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn each_caller_gets_its_own_rows_or_its_own_error(
+    fn each_client_gets_its_own_rows_or_error(
         callers in proptest::collection::vec(proptest::collection::vec(-2i8..40, 1..5), 1..40),
         most in 1usize..9,
         sizes in proptest::sample::select(vec![vec![], vec![8], vec![1, 2, 4, 8], vec![3, 8]]),
@@ -94,7 +94,7 @@ proptest! {
 }
 
 #[test]
-fn without_kept_inputs_the_next_batches_are_smaller_all_the_same() {
+fn out_of_memory_without_retry_shrinks_the_next_batches() {
     let spec = fp32_spec("m", &[Some(1)], Some(batching(8)));
     let model = Model::new(spec, &Metrics::default());
     let submit = || model.queue().submit(request(fp32(&[2, 1], &[1.0, 2.0])), None).expect("room");
@@ -114,7 +114,7 @@ fn without_kept_inputs_the_next_batches_are_smaller_all_the_same() {
 }
 
 #[test]
-fn who_joins_late_does_not_make_a_batch_too_large() {
+fn late_joiners_do_not_exceed_the_batch_size() {
     let model = Model::new(fp32_spec("m", &[Some(1)], Some(batching(4))), &Metrics::default());
     let submit = |rows: usize| model.queue().submit(request(fp32(&[rows, 1], &vec![1.0; rows])), None).expect("room");
     let _first = submit(3);
@@ -130,7 +130,7 @@ fn who_joins_late_does_not_make_a_batch_too_large() {
 }
 
 #[test]
-fn what_waits_is_counted_whichever_way_it_leaves() {
+fn queued_rows_are_released_by_completion_and_by_drop() {
     let mut spec = fp32_spec("m", &[Some(1)], Some(batching(4)));
     spec.queueing = Queueing { max_rows: Some(4), ..Queueing::default() };
     let model = Model::new(spec, &Metrics::default());

@@ -99,7 +99,7 @@ fn until(mut holds: impl FnMut() -> bool) {
 }
 
 #[test]
-fn a_silent_sequence_is_given_up_and_its_instance_is_told() {
+fn idle_sequence_expires_and_its_instance_is_notified() {
     let model = ready(spec(1, limits(Duration::from_millis(30), 1)));
     let log = Log::default();
     let threads = run(&model, &log);
@@ -114,7 +114,7 @@ fn a_silent_sequence_is_given_up_and_its_instance_is_told() {
 }
 
 #[test]
-fn a_request_that_is_not_computed_ends_its_sequence() {
+fn abandoned_step_ends_its_sequence() {
     let model = ready(spec(1, limits(Duration::from_secs(60), 8)));
     let queue = model.queue();
     let submit = |id, value, start| queue.submit(step(id, value, start, false), None).unwrap();
@@ -140,7 +140,7 @@ fn a_request_that_is_not_computed_ends_its_sequence() {
 }
 
 #[test]
-fn a_place_is_free_when_the_end_is_answered() {
+fn sequence_slot_is_free_once_its_end_is_answered() {
     let model = ready(spec(2, limits(Duration::from_secs(60), 1)));
     let log = Log::default();
     let threads = run(&model, &log);
@@ -154,7 +154,7 @@ fn a_place_is_free_when_the_end_is_answered() {
 }
 
 #[test]
-fn a_queue_timeout_answers_who_still_waits() {
+fn queue_timeout_fails_waiting_requests() {
     let mut spec = fp32_spec("plain", &[Some(1)], None);
     spec.queueing = Queueing { timeout: Some(Duration::from_millis(200)), ..Queueing::default() };
     let model = ready(spec);
@@ -200,7 +200,7 @@ fn actions() -> impl Strategy<Value = Vec<(u64, bool, bool, bool)>> {
 }
 
 #[tokio::test]
-async fn a_replaced_model_keeps_its_sequences_until_they_are_over() {
+async fn replaced_model_serves_its_sequences_until_they_end() {
     let registry = penstock_core::Registry::default();
     let log = Log::default();
     let make = || ready(spec(1, limits(Duration::from_secs(60), 8)));
@@ -243,7 +243,7 @@ proptest! {
     /// Every accepted request gets a response. Steps of a sequence are computed in order, on one instance, one per
     /// batch, and none after a step that was not computed.
     #[test]
-    fn sequences_keep_their_order_and_place(
+    fn sequences_stay_in_order_on_one_instance(
         actions in actions(),
         instances in 1usize..4,
         max_active in 1usize..6,

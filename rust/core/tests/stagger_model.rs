@@ -13,7 +13,7 @@ fn run(cost: Cost, instances: usize, load: f64, staggers: bool) -> Outcome {
 }
 
 #[test]
-fn four_instances_gain_where_the_fixed_cost_dominates() {
+fn stagger_lowers_latency_of_four_instances_with_high_fixed_cost() {
     let cost = Cost(5.0, 0.1);
     // By the reference model, means without and with the stagger: 8.0 and 6.7 at 0.3, 9.2 and 8.8 at 0.6.
     for (load, gain) in [(0.3, 0.90), (0.6, 0.99)] {
@@ -26,7 +26,7 @@ fn four_instances_gain_where_the_fixed_cost_dominates() {
 }
 
 #[test]
-fn it_never_costs_much() {
+fn stagger_never_adds_much_latency() {
     for cost in [Cost(5.0, 0.1), Cost(4.0, 0.5), Cost(2.0, 1.0)] {
         for load in [0.02, 0.1, 0.3, 0.6, 0.9] {
             for instances in [2, 4, 8] {

@@ -203,7 +203,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn every_accepted_request_gets_one_answer_and_its_own(
+    fn each_accepted_request_gets_exactly_its_own_response(
         events in vec(event(), 1..60),
         script in vec(outcome(), 1..12),
     ) {

@@ -42,7 +42,7 @@ fn told(piece: &ResponseChunk) -> (Vec<f32>, bool) {
 }
 
 #[tokio::test]
-async fn a_piece_for_all_goes_to_each_with_its_own_rows() {
+async fn chunk_for_the_batch_is_split_by_request_rows() {
     let served = serve(Some(8), |streaming| {
         let rows = streaming.job().rows();
         let all: Vec<f32> = (0..rows).map(|row| row as f32).collect();
@@ -59,7 +59,7 @@ async fn a_piece_for_all_goes_to_each_with_its_own_rows() {
 }
 
 #[tokio::test]
-async fn rows_of_one_caller_come_one_by_one_and_end_independently() {
+async fn rows_of_a_request_stream_and_end_independently() {
     let served = serve(Some(8), |streaming| {
         let one = |value| smallvec![fp32(&[1, 1], &[value])];
         streaming.send_rows(vec![RowChunk::More(one(1.0)), RowChunk::Last(one(2.0))], &Vec::new())?;
@@ -80,7 +80,7 @@ async fn rows_of_one_caller_come_one_by_one_and_end_independently() {
 }
 
 #[tokio::test]
-async fn an_error_ends_every_stream() {
+async fn error_ends_every_stream() {
     let served = serve(None, |streaming| {
         streaming.send(smallvec![fp32(&[1], &[1.0])], &Vec::new(), false)?;
         Err(Error::new(Kind::NotFound, "gone"))
@@ -93,7 +93,7 @@ async fn an_error_ends_every_stream() {
 }
 
 #[tokio::test]
-async fn a_handler_is_paused_until_its_caller_reads() {
+async fn handler_waits_until_its_client_reads() {
     const PIECES: usize = 1000;
     let served = serve(None, |streaming| {
         for value in 0..PIECES {
@@ -115,7 +115,7 @@ async fn a_handler_is_paused_until_its_caller_reads() {
 }
 
 #[tokio::test]
-async fn a_stream_that_is_dropped_by_its_instance_says_so() {
+async fn stream_dropped_by_its_instance_ends_with_an_error() {
     let spec = ModelSpec { streams: true, ..fp32_spec("s", &[Some(1)], None) };
     let model = Arc::new(Model::new(spec, &Metrics::default()));
     model.set_readiness(Readiness::Ready);
@@ -126,7 +126,7 @@ async fn a_stream_that_is_dropped_by_its_instance_says_so() {
 }
 
 #[tokio::test]
-async fn where_one_answer_is_expected_a_stream_gives_exactly_one() {
+async fn unary_call_of_a_stream_requires_exactly_one_response() {
     let served = serve(Some(2), |_| Ok(()));
     assert_eq!(served.0.check_single_response().unwrap_err().kind(), Kind::Unsupported);
     let none = served.0.infer(row(1.0), None).await.unwrap_err();

@@ -15,7 +15,7 @@ fn run(cost: Cost, load: f64, max_delay_ms: u64, target_ms: Option<u64>) -> Outc
 }
 
 #[test]
-fn a_delay_that_is_too_long_is_cut_short() {
+fn latency_target_shortens_an_excessive_max_delay() {
     let cost = Cost(5.0, 0.1);
     for load in [0.02, 0.1] {
         let (with, without) = (run(cost, load, 100, Some(25)), run(cost, load, 100, None));
@@ -27,7 +27,7 @@ fn a_delay_that_is_too_long_is_cut_short() {
 }
 
 #[test]
-fn batches_are_short_enough_where_rows_cost() {
+fn latency_target_limits_batches_of_costly_rows() {
     let cost = Cost(2.0, 1.0);
     for (load, target) in [(0.3, 20), (0.5, 25), (0.6, 25)] {
         let (with, without) = (run(cost, load, 0, Some(target)), run(cost, load, 0, None));
@@ -37,7 +37,7 @@ fn batches_are_short_enough_where_rows_cost() {
 }
 
 #[test]
-fn a_target_that_cannot_be_kept_takes_no_throughput() {
+fn unreachable_latency_target_does_not_lower_throughput() {
     for cost in [Cost(2.0, 1.0), Cost(5.0, 0.1)] {
         for load in [0.6, 0.9, 0.97] {
             for target in [1, 5, 10, 20] {

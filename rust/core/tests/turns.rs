@@ -43,7 +43,7 @@ fn finish(job: Job) {
 }
 
 #[test]
-fn none_begins_before_the_one_that_waits_has_begun() {
+fn second_instance_waits_until_the_first_has_entered() {
     let model = model(Some(1_000_000));
     let _tickets = [submit(&model), submit(&model)];
     let mut first = pulled(&model, 0).recv().unwrap();
@@ -56,7 +56,7 @@ fn none_begins_before_the_one_that_waits_has_begun() {
 }
 
 #[test]
-fn one_that_never_begins_holds_nobody_up() {
+fn dropped_job_does_not_block_other_instances() {
     let model = model(Some(1_000_000));
     let _tickets = [submit(&model), submit(&model)];
     drop(pulled(&model, 0).recv().unwrap());
@@ -64,7 +64,7 @@ fn one_that_never_begins_holds_nobody_up() {
 }
 
 #[test]
-fn batches_that_may_take_any_time_do_not_wait_for_one_another() {
+fn batches_without_max_duration_do_not_wait_for_each_other() {
     let model = model(None);
     let _tickets = [submit(&model), submit(&model)];
     let (first, second) = (pulled(&model, 0), pulled(&model, 1));
@@ -73,7 +73,7 @@ fn batches_that_may_take_any_time_do_not_wait_for_one_another() {
 }
 
 #[test]
-fn an_idle_one_is_woken_although_the_last_that_looked_wanted_to_wait() {
+fn idle_instance_is_woken_after_another_deferred() {
     let model = of_instances(3, Some(1_000_000));
     let instances = [0, 1, 2].map(|instance| pulled(&model, instance));
     let next = |what: &str| {

@@ -29,7 +29,7 @@ async fn end(mut pieces: ResponseStream) -> Result<usize> {
 }
 
 #[tokio::test]
-async fn every_instance_answers_what_is_meant_for_it_and_nothing_is_counted() {
+async fn warm_up_runs_on_each_instance_without_being_counted() {
     let (model, metrics) = model(3);
     let asked: Vec<ResponseStream> = (0..3).map(|instance| model.queue().warm_up(instance, rows(2)).unwrap()).collect();
     let threads = run_closure(&model, |mut inputs, _| Ok(inputs.drain(..).flatten().collect()));
@@ -44,7 +44,7 @@ async fn every_instance_answers_what_is_meant_for_it_and_nothing_is_counted() {
 }
 
 #[tokio::test]
-async fn what_fails_and_what_is_no_request_is_told() {
+async fn warm_up_reports_failures_and_invalid_requests() {
     let (model, _metrics) = model(1);
     let threads = run_closure(&model, |_, _| Err(Error::handler("broken")));
     let failed = end(model.queue().warm_up(0, rows(1)).unwrap()).await.unwrap_err();
@@ -57,7 +57,7 @@ async fn what_fails_and_what_is_no_request_is_told() {
 }
 
 #[tokio::test]
-async fn a_queue_that_closes_answers_what_no_instance_took() {
+async fn closed_queue_fails_pending_warm_up_calls() {
     let (model, _metrics) = model(1);
     let pieces = model.queue().warm_up(0, rows(1)).unwrap();
     model.queue().close();
@@ -65,7 +65,7 @@ async fn a_queue_that_closes_answers_what_no_instance_took() {
 }
 
 #[test]
-fn a_sequence_is_over_with_its_call() {
+fn warm_up_sequence_ends_with_its_call() {
     let mut spec = fp32_spec("m", &[Some(1)], Some(batching(4)));
     (spec.instances, spec.sequences) = (2, Some(Sequences { idle_timeout: Duration::from_secs(60), max_active: 1 }));
     let model = Arc::new(Model::new(spec, &Metrics::default()));

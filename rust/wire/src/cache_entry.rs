@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_with_its_age() {
+    fn cache_entry_round_trips_with_its_age() {
         let bytes = encode(&key(1), &answer(2), UNIX_EPOCH + Duration::from_millis(5)).unwrap();
         let (read, age) = read(2, 1, bytes).unwrap();
         assert_eq!((age, &read.parameters), (Duration::from_millis(7), &answer(2).parameters));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_belongs_to_another_key_or_request_is_refused() {
+    fn entry_of_another_key_or_row_count_is_refused() {
         let bytes = encode(&key(1), &answer(2), UNIX_EPOCH).unwrap();
         assert!(read(2, 2, bytes.clone()).is_none());
         assert!(read(3, 1, bytes.clone()).is_none());
@@ -187,13 +187,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn arbitrary_bytes_are_refused_or_decoded(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             prop_assert!(read(1, 1, bytes.clone()).is_none());
             let _ = read(1, 1, sealed(&bytes));
         }
 
         #[test]
-        fn a_changed_or_cut_answer_is_refused_and_a_sealed_one_harmless(place in any::<prop::sample::Index>(), byte in 1..=255_u8) {
+        fn changed_or_truncated_entry_is_refused(place in any::<prop::sample::Index>(), byte in 1..=255_u8) {
             let good = encode(&key(1), &answer(1), UNIX_EPOCH).unwrap();
             let place = place.index(good.len());
             prop_assert!(read(1, 1, good[..place].to_vec()).is_none());

@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_its_own_tensors() {
+    fn raw_request_names_its_tensors() {
         let json = r#"{"id":"i","parameters":{"p":1},"outputs":[{"name":"r"},{"name":"q","parameters":{"binary_data":true}}],
             "inputs":[{"name":"b","datatype":"INT8","shape":[2,1],"parameters":{"binary_data_size":2}},
                       {"name":"a","datatype":"BYTES","shape":[],"data":["x"],"parameters":{"own":true}}]}"#;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_name_of_a_tensor_counts_and_every_name_once() {
+    fn last_name_of_a_tensor_wins_and_names_are_unique() {
         let tensor = |names: &str| format!(r#"{{{names}"datatype":"INT8","shape":[1],"data":[1]}}"#);
         let decoded = read(&format!(r#"{{"inputs":[{}]}}"#, tensor(r#""name":"x","name":"y","#)), &[]).unwrap();
         assert_eq!(shown(&decoded)[0].0, "y");
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_in_lists_are_told() {
+    fn nested_lists_are_recorded() {
         let tensor = |name: &str, shape: &str, data: &str| {
             format!(r#"{{"name":"{name}","datatype":"INT8","shape":{shape},"data":{data}}}"#)
         };
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lenient_model_takes_null_for_nan_and_small_letters() {
+    fn lenient_model_accepts_null_and_lowercase_datatypes() {
         let read_by = |lenient: bool, datatype: &str, data: &str| {
             let spec = ModelSpec { lenient, ..open() };
             let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[2],"data":{data}}}]}}"#);
@@ -292,7 +292,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn null_is_read_as_nan_wherever_it_stands(
+        fn null_decodes_as_nan_in_any_position(
             items in proptest::collection::vec("null|NaN|-?[0-9]{1,4}|1e30|\"a\"|true|nul", 0..6),
             datatype in proptest::sample::select(vec!["FP16", "BF16", "FP32", "FP64", "INT32"]),
         ) {
@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_names_its_own_tensors_typed_or_raw() {
+    fn grpc_raw_request_names_its_tensors() {
         use crate::generated::inference::{
             InferParameter, InferTensorContents, ModelInferRequest,
             infer_parameter::ParameterChoice::StringParam,
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_the_names_that_it_tells() {
+    fn response_uses_the_output_names_of_its_head() {
         let (spec, plan, answer) = (open(), ResponsePlan::default(), answer());
         let json = rest::encode(&spec, &plan, &answer, &EncodeOptions::default()).unwrap().chunks.concat();
         let outputs = r#"[{"name":"b","datatype":"UINT8","shape":[1],"data":[1]},{"name":"a","datatype":"UINT8","shape":[1],"data":[2]}]"#;

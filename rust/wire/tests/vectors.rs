@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 const PIECES: [usize; 3] = [1, 7, usize::MAX];
 
 #[test]
-fn every_request_decodes_as_it_says() {
+fn every_golden_request_decodes_as_expected() {
     let models = golden::models();
     for vector in golden::vectors() {
         let Some(expected) = &vector.request else { continue };
@@ -49,7 +49,7 @@ fn every_request_decodes_as_it_says() {
 }
 
 #[test]
-fn every_refusal_says_why() {
+fn every_invalid_golden_request_is_refused_as_expected() {
     let models = golden::models();
     for vector in golden::vectors() {
         let Some(expected) = &vector.refusal else { continue };
@@ -63,7 +63,7 @@ fn every_refusal_says_why() {
 }
 
 #[test]
-fn every_answer_is_encoded_as_its_request_asks() {
+fn every_golden_response_is_encoded_as_requested() {
     let models = golden::models();
     for vector in golden::vectors() {
         let Some(answer) = &vector.answer else { continue };
@@ -86,7 +86,7 @@ fn every_answer_is_encoded_as_its_request_asks() {
 }
 
 #[test]
-fn there_are_vectors_of_every_wire() {
+fn golden_vectors_cover_every_wire_format() {
     let vectors = golden::vectors();
     for kind in [WireKind::RestJson, WireKind::RestBinary, WireKind::Grpc] {
         let served = |vector: &Vector| vector.answer.is_some() && vector.wires.iter().any(|wire| wire.wire == kind);

@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn timeouts_have_at_most_eight_digits() {
+    fn grpc_timeouts_have_at_most_eight_digits() {
         for (timeout, text) in [
             (Duration::ZERO, "1u"),
             (Duration::from_millis(500), "500000u"),

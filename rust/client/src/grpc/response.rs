@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_status_is_read_with_its_message() {
+    fn grpc_status_is_parsed_with_its_message_and_retry_hint() {
         let mut headers = HeaderMap::new();
         assert!(status(&headers).is_none());
         headers.insert("grpc-status", "0".parse().unwrap());

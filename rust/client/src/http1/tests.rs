@@ -45,7 +45,7 @@ fn refused(answer: &[u8]) -> String {
 }
 
 #[test]
-fn bodies_end_where_their_heads_say() {
+fn bodies_end_as_their_framing_headers_declare() {
     for (answer, body, keep) in [
         (&b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"[..], &b"abc"[..], true),
         (b"HTTP/1.1 200 OK\r\ncontent-length:3\r\nConnection: close\r\n\r\nabc", b"abc", false),
@@ -67,7 +67,7 @@ fn bodies_end_where_their_heads_say() {
 }
 
 #[test]
-fn what_a_head_says_is_read() {
+fn response_head_fields_are_parsed() {
     let answer = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\nInference-Header-Content-Length: 12\r\n\
         content-encoding: gzip\r\ncontent-length: 0\r\n\r\n";
     let (head, _) = read(answer, 5).unwrap();
@@ -76,7 +76,7 @@ fn what_a_head_says_is_read() {
 }
 
 #[test]
-fn answers_that_are_none_say_why() {
+fn malformed_responses_are_errors_with_a_reason() {
     let not = |why: &str| format!("the server's answer is not HTTP/1.1: {why}");
     for (answer, why) in [
         (&b"SSH-2.0-x\r\n\r\n"[..], not("invalid HTTP version")),
@@ -94,7 +94,7 @@ fn answers_that_are_none_say_why() {
 }
 
 #[test]
-fn an_answer_that_ends_early_is_a_lost_connection() {
+fn truncated_response_is_a_lost_connection() {
     for answer in [
         &b"HTTP/1.1 200 OK\r\nContent-Le"[..],
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
@@ -111,13 +111,13 @@ fn an_answer_that_ends_early_is_a_lost_connection() {
 }
 
 #[test]
-fn a_body_beyond_the_limit_is_refused() {
+fn body_over_the_limit_is_refused() {
     let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_vec(), vec![0; 1001]].concat();
     assert!(refused(&long).starts_with("the server's answer has more than 1000 bytes"));
 }
 
 #[test]
-fn requests_are_written_whole() {
+fn request_head_and_chunks_are_written_in_full() {
     let (mut connection, mut theirs) = pair();
     let chunks = [Bytes::from(vec![1; 300_000]), Bytes::new(), Bytes::from(vec![2; 5])];
     let server = std::thread::spawn(move || {
@@ -132,7 +132,7 @@ fn requests_are_written_whole() {
 }
 
 #[test]
-fn a_closed_connection_is_not_idle() {
+fn closed_connection_is_not_idle() {
     let (connection, mut theirs) = pair();
     assert!(connection.is_idle());
     theirs.write_all(b"x").unwrap();
@@ -143,7 +143,7 @@ fn a_closed_connection_is_not_idle() {
 }
 
 #[test]
-fn a_deadline_ends_a_read() {
+fn deadline_ends_a_pending_read() {
     let (mut connection, _theirs) = pair();
     let start = Instant::now();
     let patience = Duration::from_millis(60);

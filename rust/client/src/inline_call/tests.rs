@@ -102,7 +102,7 @@ fn done(call: &mut InlineCall<Answered>) -> Answered {
 }
 
 #[test]
-fn a_call_through_an_idle_connection_takes_two_steps() {
+fn call_on_idle_connection_completes_in_two_steps() {
     let fixture = Fixture::new();
     let mut server = fixture.connected();
     for body in ["second", "third"] {
@@ -121,7 +121,7 @@ fn a_call_through_an_idle_connection_takes_two_steps() {
 }
 
 #[test]
-fn a_deadline_asks_for_the_step_that_ends_the_call() {
+fn deadline_requests_the_step_that_times_the_call_out() {
     let fixture = Fixture::new();
     let _server = fixture.connected();
     let mut call = fixture.call(1, Some(Duration::from_millis(50)));
@@ -131,7 +131,7 @@ fn a_deadline_asks_for_the_step_that_ends_the_call() {
 }
 
 #[test]
-fn an_answer_in_many_pieces_is_left_to_the_runtime() {
+fn response_in_many_chunks_is_handed_to_the_runtime() {
     let fixture = Fixture::new();
     let (mut server, mut call) = fixture.begun();
     server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n").unwrap();
@@ -151,7 +151,7 @@ fn an_answer_in_many_pieces_is_left_to_the_runtime() {
 }
 
 #[test]
-fn a_request_that_does_not_fit_is_left_to_the_runtime() {
+fn request_beyond_the_send_buffer_is_handed_to_the_runtime() {
     const MUCH: usize = 64 << 20;
     let fixture = Fixture::new();
     let mut server = fixture.connected();
@@ -163,7 +163,7 @@ fn a_request_that_does_not_fit_is_left_to_the_runtime() {
 }
 
 #[test]
-fn a_lost_connection_is_made_anew_elsewhere() {
+fn lost_connection_is_reopened_by_the_runtime() {
     let fixture = Fixture::new();
     let (server, mut call) = fixture.begun();
     drop(server);
@@ -176,7 +176,7 @@ fn a_lost_connection_is_made_anew_elsewhere() {
 }
 
 #[test]
-fn a_call_that_is_let_go_closes_its_connection() {
+fn dropped_call_closes_its_connection() {
     let fixture = Fixture::new();
     let (mut server, call) = fixture.begun();
     drop(call);
@@ -185,7 +185,7 @@ fn a_call_that_is_let_go_closes_its_connection() {
 }
 
 #[test]
-fn two_sockets_are_more_than_a_loop_watches_for_a_call() {
+fn waiting_for_a_second_socket_is_not_inline() {
     WAIT.set(Wait::Nothing);
     await_readable(5);
     await_readable(5);
@@ -196,7 +196,7 @@ fn two_sockets_are_more_than_a_loop_watches_for_a_call() {
 }
 
 #[test]
-fn a_connection_of_http2_is_left_to_the_runtime() {
+fn http2_call_is_handed_to_the_runtime() {
     let server = TcpListener::bind("127.0.0.1:0").unwrap();
     let target = Target::parse(&format!("grpc://{}", server.local_addr().unwrap())).unwrap();
     let client = Client::new(Mode::Async, target, Options::default()).unwrap();

@@ -87,7 +87,7 @@ mod tests {
     use super::CostModel;
 
     #[test]
-    fn learns_a_line_and_keeps_its_slope_when_sizes_stop_varying() {
+    fn cost_model_retains_its_slope_when_batch_sizes_stop_varying() {
         let mut cost = CostModel::default();
         for rows in [1, 7, 1, 7, 3, 5, 1, 7, 2, 6] {
             cost.observe(rows, 5_000_000 + 50_000 * rows);
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn tells_what_fits_into_a_time() {
+    fn cost_model_predicts_the_rows_that_fit_a_duration() {
         let mut cost = CostModel::default();
         assert_eq!(cost.units_within(1_000_000), 0);
         cost.observe(1, 100_000);
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn offers_nothing_before_it_has_seen_enough() {
+    fn cost_model_is_zero_before_enough_observations() {
         let mut cost = CostModel::default();
         for _ in 0..7 {
             cost.observe(1, 1_000_000);

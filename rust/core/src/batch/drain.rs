@@ -60,7 +60,7 @@ mod tests {
     const S: u64 = 1_000_000_000;
 
     #[test]
-    fn only_time_with_work_counts() {
+    fn drain_rate_counts_busy_time_only() {
         let mut drain = Drain::default();
         assert_eq!(drain.rate(0), None);
         for hour in 1..4 {
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn it_follows_a_model_that_slows_down_or_hangs() {
+    fn drain_rate_follows_a_model_that_slows_down_or_hangs() {
         let mut drain = Drain::default();
         drain.began(0);
         (1..=100).for_each(|tenth| drain.answered(tenth * S / 10, 10, false));
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hint_has_bounds_and_begins_with_what_is_known() {
+    fn retry_after_is_bounded_and_starts_from_elapsed_time() {
         let mut drain = Drain::default();
         assert_eq!(drain.retry_after(0, 100), RETRY.0);
         drain.began(0);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_is_brisk_when_its_batches_are_short_and_small() {
+    fn model_is_fast_when_its_batches_are_short_and_small() {
         assert!(after(8, 1, 20_000).is_fast());
         assert!(!after(7, 1, 20_000).is_fast(), "too few batches to know");
         assert!(!after(8, 3, 20_000).is_fast(), "several callers");
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn max_delay_waits_for_the_oldest_only_and_for_a_preferred_size() {
+    fn max_delay_runs_from_the_oldest_request_and_prefers_sizes() {
         let batching = Batching { max_delay_ns: 1_000, preferred_sizes: vec![2, 4], hold: false, ..Batching::new(8) };
         let state = State::new(Some(&batching), 1);
         let view = |rows| View { rows, requests: rows, oldest_ns: 500, ..View::default() };
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_was_too_large_halves_the_next_ones() {
+    fn too_large_batch_halves_the_next_batches() {
         let mut state = State::new(Some(&Batching::new(8)), 1);
         let view = View { rows: 8, requests: 8, ..View::default() };
         assert_eq!(decide(0, &state, &view), Decision::Cut(8, Reason::Full));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_takes_no_longer_than_it_may() {
+    fn max_duration_limits_the_rows_of_a_batch() {
         let batching = Batching { max_duration_ns: Some(1_000_000), hold: false, ..Batching::new(64) };
         let mut state = State::new(Some(&batching), 1);
         let view = View { rows: 40, requests: 40, ..View::default() };
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn short_batches_are_left_to_who_computes_now() {
+    fn short_batches_wait_for_the_instance_that_computes() {
         let batching = Batching { max_duration_ns: Some(1_000_000), hold: false, ..Batching::new(64) };
         let mut state = State::new(Some(&batching), 16);
         let view = View { rows: 2, requests: 2, oldest_ns: 10_000_000, busy: 1, ..View::default() };
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn several_instances_start_apart() {
+    fn instances_start_staggered() {
         let mut state = State::new(Some(&Batching { hold: false, ..Batching::new(8) }), 2);
         (0..8).for_each(|batch| state.answered(batch, 1, 1, 1_000_000));
         state.started(10_000_000);

@@ -56,7 +56,7 @@ mod tests {
     }
 
     #[test]
-    fn batches_take_half_of_the_target_unless_too_much_waits() {
+    fn batches_take_half_of_the_latency_target_unless_the_queue_is_long() {
         // 25 ms with the margin is 20, so half is 10: 2 and 8 rows of 1.
         let cost = learned(2_000_000, 1_000_000);
         let of = |rows| reach(25_000_001, &cost, &View { rows, requests: rows, ..View::default() });
@@ -73,7 +73,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_batch_that_it_limits_is_kept_within_half_of_the_target(
+        fn batch_limited_by_the_target_takes_at_most_half_of_it(
             (fixed, row) in (1_000u64..20_000_000, 1_000u64..5_000_000),
             target in 1_000_000u64..500_000_000,
             rows in 1usize..200,

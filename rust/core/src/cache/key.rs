@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_model_may_see_makes_another_key() {
+    fn cache_key_covers_everything_the_handler_sees() {
         let spec = spec();
         let list = |values: &[i64]| Parameter::List(values.iter().map(|&value| Parameter::Int(value)).collect());
         let mut requests = vec![
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_may_say_that_it_answers_by_parameters_and_outputs_alone() {
+    fn cache_key_without_vary_ignores_ids_and_headers() {
         let caching = Caching { max_bytes: 1, ttl: None, vary: Vec::new(), revision: None, per_client: false };
         let spec = ModelSpec { cache: Some(caching), ..spec() };
         let key = |request: &InferRequest| Key::new(&spec, request, &Identity::new());
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn another_model_version_or_caller_is_another_key() {
+    fn cache_key_differs_by_model_version_and_client() {
         let one = request([Some(b"x"), None]);
         let named = |name: &str, version: &str| ModelSpec { name: name.into(), version: version.into(), ..spec() };
         let who = |pairs: &[(&str, &str)]| -> Identity {
@@ -261,7 +261,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn keys_are_equal_just_when_the_inputs_are(
+        fn cache_keys_are_equal_exactly_if_inputs_are(
             one in any::<[Option<Vec<u8>>; 2]>(), other in any::<[Option<Vec<u8>>; 2]>(),
         ) {
             let spec = spec();

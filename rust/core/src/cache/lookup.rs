@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_the_same_meanwhile_gets_that_answer() {
+    async fn equal_requests_in_flight_share_one_response() {
         let cache = cache(1 << 20);
         let lead = lead(&cache, 1);
         let (first, left) = (follow(&cache, 1, 1), follow(&cache, 1, 2));
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_one_that_fails_or_leaves_is_told() {
+    async fn followers_fail_when_the_leading_request_is_dropped() {
         let cache = cache(1 << 20);
         let lost = lead(&cache, 1);
         let waiting = follow(&cache, 1, 1);
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_too_large_to_keep_is_given_all_the_same() {
+    async fn responses_too_large_to_cache_still_reach_followers() {
         let cache = cache(100);
         let lead = lead(&cache, 1);
         let waiting = follow(&cache, 1, 1);
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_is_less_urgent_and_few_wait_at_all() {
+    fn requests_bypass_less_urgent_leaders_and_full_waiting_lists() {
         let cache = cache(1 << 20);
         let _lead = lead(&cache, 1);
         assert!(matches!(cache.lookup(key(1), 0, Instant::now()), Lookup::Bypass));
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_gauge_is_what_the_store_holds_and_goes_with_it() {
+    fn bytes_gauge_matches_the_store_and_drops_to_zero_with_it() {
         let cache = cache(3 * cost(&answer(100)));
         let metrics = cache.metrics().clone();
         for number in 0..10 {

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_asked_for_longest_ago_goes_first() {
+    fn least_recently_used_entry_is_evicted_first() {
         let now = Instant::now();
         let one = cost(&answer(100));
         let mut store = Store::new(2 * one, None);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_gone_when_it_is_asked_for() {
+    fn expired_entry_is_removed_on_lookup() {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut store = Store::new(1 << 20, Some(second));
         put(&mut store, 1, 10, now);
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_holds_on_to_nothing_else() {
+    fn cached_response_does_not_hold_the_batch_memory() {
         let batch = Bytes::from(vec![1_u8; 1 << 20]);
         let tensor = Tensor::new(Datatype::Uint8, smallvec![4], Buffer::Shared(batch.slice(8..12))).unwrap();
         let response = InferResponse { outputs: smallvec![tensor], ..answer(0) };
@@ -227,7 +227,7 @@ mod tests {
     proptest! {
         /// Compares with a list as model: the same entries in the same order, and the sum of their bytes.
         #[test]
-        fn it_keeps_what_a_simple_list_would(steps in steps(), room in 1..4000_usize, ttl in proptest::option::of(1..100_u64)) {
+        fn store_matches_a_list_model_of_lru_and_ttl(steps in steps(), room in 1..4000_usize, ttl in proptest::option::of(1..100_u64)) {
             let mut store = Store::new(room, ttl.map(Duration::from_millis));
             // Least recently used first: number, bytes, and time of the insertion.
             let mut list: Vec<(u64, usize, u64)> = Vec::new();

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_counts_for_each_of_its_requests() {
+    fn batch_times_count_for_each_request() {
         let statistics = Statistics::default();
         statistics.ended(&ended(8, 2));
         let now = statistics.snapshot();
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_cache_answers_is_computed_by_nobody() {
+    fn cache_hits_do_not_count_as_executions() {
         let (statistics, ms) = (Statistics::default(), Duration::from_millis(1));
         statistics.cache_miss(ms);
         statistics.ended(&ended(8, 1));
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_batch_was_executed_and_no_more() {
+    fn failed_batch_counts_as_executed_but_not_successful() {
         let statistics = Statistics::default();
         statistics.ended(&Ended { times: None, ..ended(8, 2) });
         statistics.failed(Duration::from_millis(1));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parts_of_one_request_count_once() {
+    fn parts_of_a_split_request_count_once() {
         let statistics = Statistics::default();
         (0..3).for_each(|_| statistics.ended(&ended(8, 1)));
         statistics.merge_parts(3);
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn responses_count_by_their_place_and_places_are_bounded() {
+    fn stream_responses_count_by_index_and_indices_are_bounded() {
         let (statistics, ms) = (Statistics::default(), Duration::from_millis(1));
         statistics.responded(0, ms, ms, ResponseOutcome::Success);
         statistics.responded(1, ms, Duration::ZERO, ResponseOutcome::Fail);

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_name_the_model() {
+    fn dialect_error_texts_name_the_model() {
         let (own, usual) = (Dialect::Kserve, Dialect::default());
         assert_eq!(usual.unknown("a\n{name}").message(), "unknown model 'a?{name}'");
         assert_eq!(own.unknown("m").message(), "Model with name m does not exist.");
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_its_dialect_again() {
+    fn dialect_names_round_trip() {
         for dialect in [Dialect::Penstock, Dialect::Triton, Dialect::Kserve] {
             assert_eq!(Dialect::from_name(dialect.name()), Some(dialect));
         }

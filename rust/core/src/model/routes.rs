@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn routes_come_and_go_with_their_models() {
+    fn routes_are_added_and_removed_with_their_models() {
         let registry = Registry::default();
         assert!(!registry.has_routes());
         registry.insert(model("plain", "1", &[])).unwrap();
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_whole_path_of_inference_is_looked_for() {
+    fn infer_route_lookup_needs_a_literal_inference_path() {
         let registry = Registry::default();
         registry
             .insert(model("plain", "1", &["POST /v2/models/{m}/infer", "GET /v2/models/a/infer", "POST /a"]))
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_ready_version_with_the_route_answers() {
+    fn highest_ready_version_with_the_route_is_chosen() {
         let registry = Registry::default();
         let versions =
             [model("a", "9", &["GET /a/{x}"]), model("a", "10", &["GET /a/{y}"]), model("a", "11", &["GET /b"])];
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn two_models_cannot_have_one_route() {
+    fn two_models_cannot_share_a_route() {
         let registry = Registry::default();
         registry.insert(model("a", "1", &["POST /score/{x}"])).unwrap();
         let error = registry.insert(model("b", "1", &["GET /b", "POST /score/{y}"])).unwrap_err();

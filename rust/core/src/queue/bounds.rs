@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_bound_refuses_with_its_own_number() {
+    fn each_queue_limit_refuses_with_its_number() {
         let bounds = QueueLimits { requests: 4, rows: Some(8), bytes: Some(100) };
         let load = |requests, rows, bytes| Load { requests, rows, bytes };
         let told = |waiting, candidate| bounds.refusal(waiting, candidate).unwrap_or_default();

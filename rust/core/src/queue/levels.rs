@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn higher_levels_are_served_first_and_each_in_order() {
+    fn higher_levels_are_served_first_in_arrival_order() {
         let mut levels = Levels::new(3, false);
         for (level, item) in [(2, 'a'), (0, 'b'), (2, 'c'), (1, 'd'), (0, 'e')] {
             levels.push(level, item);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn the_late_go_behind_their_own_level_only() {
+    fn overdue_requests_go_last_within_their_level() {
         let mut levels = Levels::new(2, true);
         for (level, item) in [(0, 'a'), (0, 'b'), (1, 'c'), (0, 'd')] {
             levels.push(level, item);

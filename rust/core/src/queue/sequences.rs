@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sequence_stays_where_it_began_and_new_ones_spread() {
+    fn sequence_stays_on_its_instance_and_new_ones_spread() {
         let mut fixture = Fixture::new(8, 3);
         let places: Vec<usize> = (1..=6).map(|id| fixture.route(0, id, "s").unwrap()).collect();
         assert_eq!(places, [0, 1, 2, 0, 1, 2]);
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_did_not_start_is_refused_by_its_id() {
+    fn steps_of_inactive_sequences_are_refused_by_id() {
         let mut fixture = Fixture::new(8, 1);
         let unknown = "sequence 5 must begin with sequence_start: it is not active on model 'stateful'";
         assert_eq!(refused(fixture.route(0, 5, "")), (Kind::InvalidInput, unknown.to_owned()));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_ends_a_sequence_and_requests_under_way_do_not_count_as_silence() {
+    fn idle_sequence_expires_but_not_while_a_request_is_computed() {
         let mut fixture = Fixture::new(1, 1);
         fixture.route(0, 5, "s").unwrap();
         assert!(fixture.table.lapse(1000 * SECOND).is_empty(), "it is still computed");
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn one_too_many_is_overloaded_until_a_place_is_free() {
+    fn sequence_over_max_active_is_overloaded_until_one_ends() {
         let mut fixture = Fixture::new(2, 1);
         fixture.route(0, 1, "s").unwrap();
         fixture.route(0, 2, "se").unwrap();
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draining_model_begins_nothing_and_goes_on_with_what_began() {
+    fn draining_model_continues_active_sequences_and_starts_none() {
         let mut fixture = Fixture::new(2, 1);
         fixture.route(0, 1, "s").unwrap();
         let expected = "model 'stateful' is shutting down and begins no sequence, 2 for one";
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_request_breaks_its_sequence_unless_a_start_follows() {
+    fn dropped_request_breaks_its_sequence_unless_a_start_follows() {
         let mut fixture = Fixture::new(4, 1);
         let broken = |dropped, restarts| Broken { id: SequenceId::Number(1), dropped, restarts };
         fixture.route(0, 1, "s").unwrap();
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_step_is_refused() {
+    fn invalid_sequence_steps_are_refused() {
         let spec = spec(4);
         let mut plain = request(fp32(&[1, 1], &[0.0]));
         let message = |request: &InferRequest| check(request, &spec).unwrap_err().message().to_owned();

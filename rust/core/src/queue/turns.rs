@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_who_asks_for_much_waits_behind_itself_only() {
+    fn client_with_many_requests_delays_only_itself() {
         let mut line = Line::new();
         (0..100).for_each(|number| line.push(1, 1, number));
         line.push(2, 1, 100);
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_count_and_not_requests() {
+    fn fair_share_counts_rows_not_requests() {
         let mut line = Line::new();
         (0..20).for_each(|number| line.push(1, 8, number));
         (0..80).for_each(|number| line.push(2, 2, number));
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_dropped_is_not_counted() {
+    fn dropped_requests_do_not_count_toward_the_share() {
         let mut line = Line::new();
         line.push(2, 1, 0);
         (0..50).for_each(|number| line.push(1, 1, number));
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn few_are_remembered_when_each_comes_once() {
+    fn clients_with_one_request_each_are_forgotten() {
         let mut line = Line::new();
         line.push(0, 1_000_000, 0);
         line.push(0, 1, 1);
@@ -209,7 +209,7 @@ mod tests {
         /// at the
         /// end nothing is left.
         #[test]
-        fn nobody_starves_and_each_keeps_its_order(
+        fn no_client_starves_and_each_is_served_in_order(
             steps in proptest::collection::vec(proptest::option::weighted(0.7, (0..5_u64, 1..9_usize)), 1..300),
         ) {
             let mut line = Line::new();

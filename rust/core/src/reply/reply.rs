@@ -235,14 +235,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_dropped_reply_answers_with_an_error() {
+    async fn dropped_reply_completes_the_ticket_with_an_error() {
         let (reply, ticket) = reply(None);
         drop(reply);
         assert_eq!(ticket.await.unwrap_err().kind(), Kind::Internal);
     }
 
     #[test]
-    fn who_watches_is_woken_once_when_the_caller_leaves() {
+    fn watcher_is_woken_once_when_the_client_disconnects() {
         struct Count(AtomicU8);
         impl std::task::Wake for Count {
             fn wake(self: Arc<Self>) {
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_watches_is_not_woken_by_a_caller_that_has_its_answer() {
+    async fn watcher_is_not_woken_by_a_client_with_its_response() {
         struct Never;
         impl std::task::Wake for Never {
             fn wake(self: Arc<Self>) {
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dropped_ticket_is_seen_by_the_reply() {
+    fn dropped_ticket_marks_the_reply_abandoned() {
         let (reply, ticket) = reply(None);
         let probe = reply.cancel_probe().unwrap();
         assert!(!reply.is_abandoned() && !probe.is_cancelled());

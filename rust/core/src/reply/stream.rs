@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pieces_come_in_order_and_end_with_the_last() {
+    async fn chunks_arrive_in_order_and_end_with_the_last() {
         let (channel, mut chunks) = channel();
         channel.push(chunk(false), None);
         channel.push(chunk(true), None);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_error_ends_the_stream() {
+    async fn error_ends_the_stream() {
         let (channel, mut chunks) = channel();
         channel.push(Err(Error::handler("no")), None);
         channel.push(chunk(false), None);
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_full_channel_waits_for_its_reader() {
+    async fn full_channel_waits_for_its_reader() {
         let (channel, mut chunks) = channel();
         for _ in 0..ROOM {
             assert!(!channel.is_full());
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_waits_learns_that_its_caller_left() {
+    fn handler_waiting_for_room_is_released_by_a_disconnect() {
         let (channel, chunks) = channel();
         (0..ROOM).for_each(|_| channel.push(chunk(false), None));
         let waiting = Arc::clone(&channel);

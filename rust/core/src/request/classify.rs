@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_come_first_with_their_labels() {
+    fn largest_classes_come_first_with_their_labels() {
         let labelled = spec(Datatype::Fp32, true, &["cat", "", "bird"]);
         let found = run(&labelled, &[2, 4], floats(&[0.1, 3.3, 2.0, 9.5, 7.0, -1.0, 7.0, 0.0]), 3).unwrap();
         let expected =
@@ -201,14 +201,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_comes_last_and_infinities_at_their_ends() {
+    fn nan_sorts_last_and_infinities_at_the_ends() {
         let values = [f32::NAN, f32::INFINITY, -f32::NAN, f32::NEG_INFINITY, -0.0, 0.0];
         let (_, text) = run(&spec(Datatype::Fp32, false, &[]), &[6], floats(&values), 6).unwrap();
         assert_eq!(text.join(" "), "inf:1 -0.000000:4 0.000000:5 -inf:3 nan:0 nan:2");
     }
 
     #[test]
-    fn six_decimals_are_rounded_as_c_rounds_them() {
+    fn class_scores_have_six_decimals_rounded_as_in_c() {
         let values = [0.0078125_f64, 0.0234375, 1e22, 123_456.789_012_5, f64::MIN_POSITIVE];
         let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let (_, text) = run(&spec(Datatype::Fp64, false, &[]), &[5], bytes, 5).unwrap();
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_name_the_output() {
+    fn classification_refusals_name_the_output() {
         for datatype in Datatype::ALL {
             let spec = spec(datatype, false, &[]);
             let refused = matches!(datatype, Datatype::Bool | Datatype::Fp16 | Datatype::Bf16 | Datatype::Bytes);
@@ -241,7 +241,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn as_a_stable_sort_of_all(values in proptest::collection::vec(-4i16..4, 1..40), classes in 1u32..50) {
+        fn classification_agrees_with_a_stable_sort(values in proptest::collection::vec(-4i16..4, 1..40), classes in 1u32..50) {
             let bytes = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             let (shape, text) = run(&spec(Datatype::Int16, false, &[]), &[values.len()], bytes, classes).unwrap();
             let mut sorted: Vec<(usize, i16)> = values.iter().copied().enumerate().collect();
@@ -252,7 +252,7 @@ mod tests {
         }
 
         #[test]
-        fn any_floats_have_one_order(bits in proptest::collection::vec(any::<u32>(), 1..20), classes in 1u32..20) {
+        fn any_floats_have_a_total_order(bits in proptest::collection::vec(any::<u32>(), 1..20), classes in 1u32..20) {
             let bytes: Vec<u8> = bits.iter().flat_map(|bits| bits.to_le_bytes()).collect();
             let spec = spec(Datatype::Fp32, false, &[]);
             let all = run(&spec, &[bits.len()], bytes.clone(), u32::MAX).unwrap().1;

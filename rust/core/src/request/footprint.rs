@@ -51,17 +51,17 @@ mod tests {
     }
 
     #[test]
-    fn numbers_take_their_bytes() {
+    fn footprint_of_numbers_is_their_bytes() {
         assert_eq!(footprint(Datatype::Fp32, false, &[0; 40], 10), 40);
     }
 
     #[test]
-    fn texts_take_an_object_each() {
+    fn footprint_of_texts_adds_an_object_each() {
         assert_eq!(footprint(Datatype::Bytes, false, &[0; 40], 10), 40 + 10 * TEXT_OBJECT);
     }
 
     #[test]
-    fn documents_take_an_object_for_each_value() {
+    fn footprint_of_documents_adds_an_object_per_value() {
         let element = [&9_u32.to_le_bytes()[..], b"[[],[],0]"].concat();
         let values = 5 * JSON_OBJECT;
         assert_eq!(footprint(Datatype::Bytes, true, &element, 1), 13 + TEXT_OBJECT + 2 * 13 + values);

@@ -82,7 +82,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_goes_in_comes_out(pairs in prop::collection::vec((".{0,5}", ".{0,9}"), 0..20)) {
+        fn headers_round_trip(pairs in prop::collection::vec((".{0,5}", ".{0,9}"), 0..20)) {
             let headers: Headers = pairs.iter().map(|(name, value)| (name, value)).collect();
             let out: Vec<_> = headers.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             prop_assert_eq!((headers.len(), headers.is_empty()), (pairs.len(), pairs.is_empty()));
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn they_are_shown_by_name() {
+    fn headers_debug_format_is_a_map() {
         let headers: Headers = [("a", "b"), ("", "c"), ("d", "")].into_iter().collect();
         assert_eq!(format!("{headers:?}"), r#"{"a": "b", "": "c", "d": ""}"#);
     }

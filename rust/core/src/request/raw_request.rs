@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_has_what_was_asked_for_in_that_order() {
+    fn requested_outputs_are_returned_in_the_requested_order() {
         let all = answer(&["a", "b", "c"]).select_outputs("m", Some(&RawRequest::default())).unwrap();
         assert_eq!(all.outputs.len(), 3);
         let two = answer(&["a", "b", "c"]).select_outputs("m", Some(&asked(&["c", "a"]))).unwrap();
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_answer_does_not_have_is_named() {
+    fn missing_and_repeated_outputs_are_named() {
         let refused = |names: &[&str], wanted: &[&str]| {
             answer(names).select_outputs("m", Some(&asked(wanted))).unwrap_err().message().to_owned()
         };
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_stands_in_place_of_outputs() {
+    fn response_body_replaces_outputs() {
         let mut own = answer(&["a"]);
         own.head.as_mut().unwrap().body = Some(Bytes::from_static(b"no"));
         let own = own.select_outputs("m", Some(&asked(&["z"]))).unwrap();

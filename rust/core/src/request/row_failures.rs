@@ -61,7 +61,7 @@ mod tests {
     use crate::testing::{fp32, request};
 
     #[test]
-    fn each_caller_is_told_of_its_own_first_row() {
+    fn each_request_gets_the_error_of_its_first_failed_row() {
         let no = |row: usize| (row, Error::invalid(format!("no {row}")));
         let failures = RowFailures::new(vec![no(5), no(0), no(3)]);
         let told = |first, rows: usize| {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_larger_request_counts_from_its_beginning() {
+    fn row_numbers_of_a_part_count_from_the_start_of_its_request() {
         let failures = RowFailures::new(vec![(1, Error::invalid("no"))]);
         let mut part = request(fp32(&[1, 1], &[0.0]));
         part.schedule.rows_before = Some(8);

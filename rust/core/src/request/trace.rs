@@ -86,7 +86,7 @@ mod tests {
     use super::SpanIds;
 
     #[test]
-    fn ids_are_written_in_full() {
+    fn traceparent_ids_are_zero_padded() {
         let mut trace = [0; 16];
         trace[15] = 10;
         let ids = SpanIds { trace, span: [1; 8] };

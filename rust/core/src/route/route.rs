@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_read_in_its_parts() {
+    fn route_is_parsed_into_method_path_and_parameters() {
         let route = Route::parse("GET /v1/my model/{a}-{b}/files/{rest...}").unwrap();
         assert_eq!((route.method(), route.path()), ("GET", "/v1/my model/{a}-{b}/files/{rest...}"));
         assert_eq!(route.names().map(|name| &**name).collect::<Vec<_>>(), ["a", "b", "rest"]);
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_refused() {
+    fn invalid_routes_are_refused() {
         for (text, expected) in [
             ("/score", "has no method or no path"),
             ("POST", "has no method or no path"),
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn the_names_of_parts_make_no_other_route() {
+    fn parameter_names_do_not_distinguish_routes() {
         let same = |one: &str, another: &str| Route::parse(one).unwrap().is_same(&Route::parse(another).unwrap());
         assert!(same("GET /a/{x}:{y}/{z...}", "GET /a/{p}:{q}/{r...}"));
         assert!(!same("GET /a/{x}", "POST /a/{x}"));

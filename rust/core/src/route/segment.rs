@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_take_what_is_between_literals() {
+    fn parameters_match_the_text_between_literals() {
         assert_eq!(fit("add:predict", "add:predict"), Some(vec![]));
         assert_eq!(fit("add:predict", "add:predicts"), None);
         assert_eq!(fit("{name}:{verb}", "add:predict"), Some(vec!["add", "predict"]));
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_never_empty() {
+    fn parameter_never_matches_empty_text() {
         for (pattern, text) in
             [("{a}", ""), ("{a}:{b}", ":b"), ("{a}:{b}", "a:"), ("x{a}", "x"), ("{a}x", "x"), ("x{a}x", "x")]
         {
@@ -159,7 +159,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_filled_in_fits(
+        fn filled_in_pattern_matches(
             first in "[ab:]{0,3}",
             parts in prop::collection::vec(("[ab:ü]{1,4}", "[ab:]{1,2}"), 0..4),
             end in any::<bool>(),
@@ -181,7 +181,7 @@ mod tests {
         }
 
         #[test]
-        fn whatever_fits_is_the_text_again(pattern in "[a:{}b]{0,8}", text in "[a:b{}ü]{0,8}") {
+        fn matched_values_rebuild_the_text(pattern in "[a:{}b]{0,8}", text in "[a:b{}ü]{0,8}") {
             let Ok(segment) = Segment::parse(&pattern) else { return Ok(()) };
             if let Some(found) = segment.fit(&text) {
                 let mut again = segment.first.to_string();

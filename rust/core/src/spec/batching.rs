@@ -109,7 +109,7 @@ mod tests {
     use super::Window;
 
     #[test]
-    fn a_window_is_bounded_by_edges_or_by_a_ratio() {
+    fn window_is_bounded_by_edges_or_a_ratio() {
         let edges = Window::Edges(vec![4, 8]);
         let near = |window: &Window, first, lengths: &[usize]| -> Vec<usize> {
             lengths.iter().copied().filter(|&length| window.admits(first, length)).collect()

@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn zero_and_beyond_the_levels_is_the_default() {
+    fn priority_zero_or_out_of_range_is_the_default() {
         let queueing = Queueing { priorities: 3, default_priority: 2, ..Queueing::default() };
         let levels = [0, 1, 2, 3, 4, u64::MAX].map(|priority| queueing.level(priority));
         assert_eq!(levels, [1, 0, 1, 2, 1, 1]);
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_has_the_models_limits_where_it_has_none_of_its_own() {
+    fn level_inherits_limits_from_the_model() {
         let own = Level { max_size: Some(3), timeout: None, overdue: Overdue::Delay };
         let timeout = Some(Duration::from_secs(1));
         let queueing = Queueing { priorities: 2, timeout, levels: vec![own], ..Queueing::default() };

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn broken_framing_says_where() {
+    fn invalid_framing_is_refused_with_its_element() {
         let good = framed(&[b"ab".to_vec(), vec![]]);
         assert!(check(&good, 2).is_ok());
         let message = |buffer: &[u8], count| check(buffer, count).unwrap_err().message().to_owned();
@@ -91,7 +91,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn elements_round_trip(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 0..9)) {
+        fn bytes_elements_round_trip(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..9), 0..9)) {
             let buffer = framed(&parts);
             prop_assert!(check(&buffer, parts.len()).is_ok());
             prop_assert_eq!(elements(&buffer).map(<[u8]>::to_vec).collect::<Vec<_>>(), parts.clone());
@@ -99,7 +99,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_judged_without_panic(buffer in proptest::collection::vec(any::<u8>(), 0..64), count in 0usize..9) {
+        fn arbitrary_bytes_never_panic(buffer in proptest::collection::vec(any::<u8>(), 0..64), count in 0usize..9) {
             let _ = check(&buffer, count);
         }
     }

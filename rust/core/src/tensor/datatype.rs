@@ -135,7 +135,7 @@ mod tests {
     use super::Datatype;
 
     #[test]
-    fn names_are_reversible_and_exact() {
+    fn datatype_names_round_trip_and_are_case_sensitive() {
         for datatype in Datatype::ALL {
             assert_eq!(Datatype::from_name(datatype.name()), Some(datatype));
         }
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn numpy_codes_are_reversible_but_for_raw_bytes() {
+    fn numpy_codes_round_trip_except_bfloat16() {
         for datatype in Datatype::ALL {
             let code = datatype.numpy_code();
             let expected = (datatype != Datatype::Bf16).then_some(datatype);

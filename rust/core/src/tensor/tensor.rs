@@ -141,21 +141,21 @@ mod tests {
     use smallvec::smallvec;
 
     #[test]
-    fn a_scalar_has_one_element_and_a_zero_axis_none() {
+    fn scalar_has_one_element_and_a_zero_axis_none() {
         assert_eq!(element_count(&[]).unwrap(), 1);
         assert_eq!(element_count(&[0, 4]).unwrap(), 0);
         assert_eq!(element_count(&[2, 3]).unwrap(), 6);
     }
 
     #[test]
-    fn a_product_that_wraps_is_refused_even_beside_a_zero() {
+    fn overflowing_element_count_is_refused_even_with_a_zero_axis() {
         assert!(element_count(&[16, (1 << 60) + 2]).is_err());
         assert!(element_count(&[0, usize::MAX, usize::MAX]).is_err());
         assert!(element_count(&[1; MAX_RANK + 1]).is_err());
     }
 
     #[test]
-    fn a_tensor_holds_exactly_its_elements() {
+    fn tensor_requires_the_exact_byte_count() {
         let buffer = |len| Buffer::Aligned(aligned_zeroed(len));
         assert!(Tensor::new(Datatype::Fp32, smallvec![1, 4], buffer(16)).is_ok());
         let error = Tensor::new(Datatype::Fp32, smallvec![1, 4], buffer(15)).unwrap_err();
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn any_byte_but_zero_is_true() {
+    fn nonzero_bool_bytes_become_one() {
         let mut bytes = aligned_zeroed(3);
         bytes[1] = 255;
         bytes[2] = 1;
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn lent_memory_that_others_hold_is_shared() {
+    fn lent_memory_with_other_holders_becomes_shared() {
         struct Bytes4([u8; 4]);
         impl Memory for Bytes4 {
             fn as_slice(&self) -> &[u8] {

@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_arrives_as_it_was_sent() {
+    fn batch_round_trips_through_a_region() {
         let spec = Arc::new(fp32_spec("m", &[Some(2)], Some(batching(8))));
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
         let step = Step { id: SequenceId::Text("s".into()), start: false, end: true };
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn raw_requests_keep_their_own_tensors() {
+    fn raw_requests_retain_their_tensors_and_names() {
         let spec = ModelSpec { inputs: Vec::new(), raw_requests: true, ..fp32_spec("m", &[], Some(batching(8))) };
         let spec = Arc::new(spec);
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
@@ -289,7 +289,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_description_decodes_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_descriptions_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let (mut region, _file) = Region::create(bytes.len()).unwrap();
             region.write(0, &bytes);
             let region = Arc::new(region);

@@ -177,7 +177,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..120)) {
             let _ = decode::<RawRequestMessage<'_>>(&bytes).map(RawRequestMessage::request);
             let _ = decode::<HeadMessage<'_>>(&bytes).map(HeadMessage::head);
         }

@@ -337,7 +337,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_description_decodes_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_descriptions_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let message = ResponseMessage::decode(&bytes);
             let _ = message.map(|message| (message.tensors_len(), message.response(&|_| Some(Outputs::new()))));
         }

@@ -89,7 +89,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let messages = decode::<Vec<UpdateMessage<'_>>>(&bytes);
             let _ = messages.map(|messages| messages.into_iter().map(UpdateMessage::update).count());
         }

@@ -167,7 +167,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_decode_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..80)) {
             let _ = decode::<ParameterTokens<'_>>(&bytes).map(|tokens| tokens.parameters());
             let _ = decode::<ErrorMessage<'_>>(&bytes).map(|message| message.error());
             let _ = decode::<&str>(&bytes);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_longer_than_its_description_is_refused() {
+    fn list_longer_than_its_description_is_refused() {
         assert!(ParameterTokens(vec![Token::String("p"), Token::List(usize::MAX)]).parameters().is_none());
         assert!(decode::<Vec<u64>>(&[255, 255, 255, 255, 255, 255, 255, 255, 255, 1]).is_none());
     }

@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_exit_reason_has_a_text() {
+    fn exit_reasons_are_formatted() {
         let text = |status| ExitReason::of(ExitStatus::from_raw(status), true).to_string();
         assert_eq!(text(9), "its process was killed by SIGKILL, probably out of memory");
         assert_eq!(text(11), "its process was killed by SIGSEGV");

@@ -74,7 +74,7 @@ mod tests {
     use super::prefixed;
 
     #[test]
-    fn a_line_names_its_process() {
+    fn output_lines_are_prefixed_with_their_process() {
         assert_eq!(prefixed("m 1: ", b"a\n"), b"m 1: a\n");
         assert_eq!(prefixed("m 1: ", b"a"), b"m 1: a\n");
         assert_eq!(prefixed("m 1: ", b"\n"), b"m 1: \n");

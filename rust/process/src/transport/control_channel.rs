@@ -246,14 +246,14 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_too_large_is_not_sent() {
+    fn too_large_message_is_not_sent() {
         let (one, other) = pair();
         assert!(one.send(&vec![0; MAX_BYTES + 1], &[]).is_err());
         assert!(matches!(other.receive(Some(Duration::ZERO)).unwrap(), ControlEvent::TimedOut));
     }
 
     #[test]
-    fn a_control_channel_closes_with_the_watched_process() {
+    fn control_channel_closes_with_the_watched_process() {
         let (one, _open_still) = pair();
         let mut child = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         one.watch_process(i32::try_from(child.id()).unwrap());
@@ -265,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_frame_is_a_message_or_refused(
+        fn arbitrary_frames_are_a_message_or_refused(
             kind in prop::sample::select(vec![Kind::Message, Kind::InstanceChannel, Kind::Batch, Kind::Done]),
             (length, value, flags) in (0_u64..200_000, 0_u64..3, any::<u8>()),
             with_region in any::<bool>(),

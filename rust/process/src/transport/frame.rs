@@ -127,7 +127,7 @@ mod tests {
         }
 
         #[test]
-        fn any_bytes_are_a_frame_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
+        fn arbitrary_bytes_are_a_frame_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..70)) {
             if let Some(frame) = Frame::decode(&bytes) {
                 prop_assert_eq!(&frame.encode()[..], &bytes[..]);
             }

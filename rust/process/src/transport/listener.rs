@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_accepted_until_it_is_closed() {
+    fn connections_are_accepted_until_the_listener_closes() {
         let path = socket_path("open");
         let listener = Listener::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_in_use_is_not_replaced() {
+    fn socket_path_in_use_is_not_replaced() {
         let path = socket_path("used");
         let first = Listener::bind(&path).unwrap();
         assert!(Listener::bind(&path).is_err() && path.exists());

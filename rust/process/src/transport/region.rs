@@ -141,7 +141,7 @@ mod tests {
     use std::sync::atomic::Ordering;
 
     #[test]
-    fn one_side_reads_the_bytes_that_the_other_writes() {
+    fn writes_to_a_region_are_visible_to_its_peer() {
         let (mut mine, file) = Region::create(100_000).unwrap();
         let theirs = Region::adopt(&file, true).unwrap();
         assert!(mine.len() >= 100_000 && mine.len() == theirs.len());
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn no_byte_beyond_the_end_is_accessible() {
+    fn ranges_beyond_the_region_are_refused() {
         let (region, file) = Region::create(1).unwrap();
         let len = region.len();
         assert!(region.bytes(len..len).is_some());
@@ -168,13 +168,13 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "beyond the end")]
-    fn nothing_is_written_beyond_the_end() {
+    fn write_beyond_the_region_panics() {
         let (mut region, _) = Region::create(1).unwrap();
         region.write(region.len() - 1, b"ab");
     }
 
     #[test]
-    fn a_region_cannot_shrink_and_an_unsealed_one_is_refused() {
+    fn region_cannot_shrink_and_unsealed_files_are_refused() {
         let (_region, file) = Region::create(1).unwrap();
         assert!(ftruncate(&file, 1).is_err());
         let loose = memfd_create("loose", MemfdFlags::ALLOW_SEALING).unwrap();

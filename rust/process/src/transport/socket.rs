@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_packet_that_is_not_a_frame_is_an_error() {
+    fn invalid_packet_is_an_error() {
         for packet in [&[0_u8; LEN][..], &[1; 5], &[1; LEN + 9]] {
             let (one, other) = Socket::pair().unwrap();
             rustix::net::send(&one.end, packet, SendFlags::empty()).unwrap();
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn frames_sent_before_the_end_are_received() {
+    fn frames_sent_before_a_close_are_received() {
         let (one, other) = Socket::pair().unwrap();
         one.send(&Frame::bare(Kind::Credit), None).unwrap();
         other.send(&Frame { serial: 1, ..Frame::bare(Kind::Chunk) }, None).unwrap();
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_that_does_not_read_is_an_error_without_a_wait() {
+    fn full_socket_is_an_error_without_blocking() {
         let (one, _other) = Socket::pair().unwrap();
         assert!((0..100_000).any(|_| one.send(&Frame::bare(Kind::Done), None).is_err()));
     }

@@ -57,7 +57,7 @@ mod tests {
     use std::io;
 
     #[test]
-    fn a_malformed_body_is_not_a_cancellation() {
+    fn malformed_body_is_not_a_cancellation() {
         let kind_of = |kind| failed(&axum::Error::new(io::Error::new(kind, "why"))).kind();
         assert_eq!(kind_of(io::ErrorKind::InvalidInput), Kind::InvalidInput);
         assert_eq!(kind_of(io::ErrorKind::InvalidData), Kind::InvalidInput);

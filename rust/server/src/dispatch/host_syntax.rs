@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_ports() {
+    fn host_names_and_ports_are_checked() {
         for host in ["", "a", "a.b-c_d", "127.0.0.1", "x:", "x:80", "[::1]", "[fe80::1%25eth0]:8000", "%2Ftmp%2Fsock"] {
             assert!(is_well_formed(host.as_bytes()), "{host}");
         }

@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn local_names_have_any_port() {
+    fn local_hosts_are_allowed_with_any_port() {
         for name in ["localhost", "LocalHost", "a.b.localhost", "localhost.", "127.0.0.1", "127.9.9.9", "[::1]"] {
             for port in ["", ":8000", ":1", ":"] {
                 assert!(host(&[], &format!("{name}{port}")).is_ok(), "{name}{port}");
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn other_names_must_be_allowed() {
+    fn other_hosts_must_be_allowed() {
         for name in [
             "evil.example",
             "evil.example:8000",
@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_may_use_addresses() {
+    fn ip_addresses_are_allowed_for_remote_listeners() {
         let names = Names { addresses: true, ..NONE };
         let check =
             |host| check_host(Some(names), Version::HTTP_11, &Uri::from_static("/"), &headers(&[("host", host)]));
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn each_of_several_names_is_checked() {
+    fn uri_and_host_header_are_both_checked() {
         let check =
             |uri, host| check_host(Some(NONE), Version::HTTP_11, &Uri::from_static(uri), &headers(&[("host", host)]));
         assert!(check("http://evil.example/", "localhost").is_err());
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_shown_in_part_and_escaped() {
+    fn long_host_is_truncated_in_the_error() {
         let long = host(&[], &"x".repeat(5000)).unwrap_err();
         assert!(long.message().contains(&format!("'{}...'", "x".repeat(MAX_SHOWN_BYTES))));
     }
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_other_origins_are_recognized_by_their_headers() {
+    fn cross_origin_pages_are_refused() {
         let local = ("host", "localhost:8000");
         for (header, value) in [
             ("origin", "http://evil.example"),
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rebound_name_is_not_the_own_origin() {
+    fn rebound_dns_name_is_not_same_origin() {
         let rebound = [("host", "evil.example:8000"), ("origin", "http://evil.example:8000")];
         let error = page(&[], &rebound).unwrap_err();
         assert!(error.message().contains("'Host' is 'evil.example:8000', expected an address"), "{}", error.message());

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_has_its_status_and_headers() {
+    fn handler_response_sets_status_and_headers() {
         let headers = [("Content-Type", "text/csv"), ("Set-Cookie", "a"), ("set-cookie", "b"), ("Content-Length", "7")];
         let response = to_response(&head(201, &headers, "1,2")).unwrap();
         assert_eq!(
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invalid_head_is_an_error_of_the_handler() {
+    fn invalid_response_head_is_a_handler_error() {
         for (status, headers, expected) in [
             (99, vec![], "the status 99, expected 200 to 599"),
             (101, vec![], "the status 101, expected 200 to 599"),
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_status_maps_to_a_kind() {
+    fn error_status_maps_to_a_kind() {
         assert!(to_error(&head(399, &[], "")).is_none());
         for (status, body, kind, message) in [
             (404, "no such customer\n", Kind::NotFound, "no such customer"),

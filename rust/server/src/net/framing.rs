@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_is_open_from_its_first_byte_to_its_empty_line() {
+    fn head_is_open_from_its_first_byte_to_its_blank_line() {
         for (bytes, open) in [
             ("", false),
             ("\r\n\r\n", false),
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_head_has_a_new_number() {
+    fn new_head_has_a_new_number() {
         let mut framing = Framing::new();
         framing.read(b"GET / HTTP/1.1\r\n");
         assert_eq!(framing.open_head(), 1);
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn two_lengths_of_one_body_are_seen_in_either_order_and_behind_other_requests() {
+    fn conflicting_body_lengths_are_detected_in_any_order() {
         let [te, cl] = ["transfer-Encoding: chunked\r\n", "Content-Length:5\r\n"];
         let head = |lines: &str| format!("POST / HTTP/1.1\r\nHost: x\r\n{lines}\r\n");
         let long = format!("X: {}\r\n", "content-length: 5 ".repeat(20));
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn http2_heads_and_frames() {
+    fn http2_heads_are_open_until_end_headers() {
         let frame = |kind: u8, flags: u8, payload: &[u8]| {
             let mut frame = vec![0, 0, u8::try_from(payload.len()).unwrap(), kind, flags, 0, 0, 0, 1];
             frame.extend_from_slice(payload);

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_cut_between_characters() {
+    fn long_text_is_truncated_between_characters() {
         assert_eq!(plain("abcd", 4), "abcd");
         assert_eq!(plain("abcde", 4), "abcd…");
         assert_eq!(plain("abcü", 4), "abc…");

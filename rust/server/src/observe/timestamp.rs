@@ -46,7 +46,7 @@ mod tests {
     use super::{LogFormat, Stamp};
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn timestamps_follow_the_calendar() {
         let iso = |seconds: u64| Stamp { millis: seconds * 1000 + 7, format: LogFormat::Iso8601 }.text();
         assert_eq!(iso(0), "1970-01-01T00:00:00.007Z");
         assert_eq!(iso(951_782_400), "2000-02-29T00:00:00.007Z");

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn infer_has_a_model_and_a_version() {
+    fn infer_path_is_parsed_with_model_and_version() {
         let infer = Operation::Infer;
         assert_eq!(parsed("/v2/models/add/infer"), Some(("add".into(), None, infer)));
         let encoded = "/v2/models/a%20b%C3%BC/versions/2/infer";
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_v1_verb_follows_the_last_segment() {
+    fn v1_verb_is_parsed_from_the_last_segment() {
         for colon in [":", "%3A", "%3a"] {
             let path = format!("/v1/models/a%20b{colon}predict");
             assert_eq!(parsed(&path), Some(("a b".into(), None, Operation::V1(V1Verb::Predict))));
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_text_once_it_is_decoded() {
+    fn path_that_decodes_to_invalid_utf8_is_refused() {
         for path in ["", "/", "/v2/models/a%20b%C3%BC", "/100%", "/%zz", "/%25ff", "*"] {
             assert!(check_path(path).is_ok(), "{path}");
         }

@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn debug_hides_secrets() {
+    fn access_debug_output_hides_secrets() {
         let mut access = Access::default();
         access.restrict(Category::Logging, "admin", "hush-hush").unwrap();
         access.require_key("top-secret");

@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn commands_are_ordered_and_have_outcomes() {
+    async fn commands_are_ordered_and_return_outcomes() {
         let control = Control::default();
         let (first, second) = (request(&control, "a"), request(&control, "b"));
         tokio::task::yield_now().await;

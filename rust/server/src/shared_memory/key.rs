@@ -34,7 +34,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn names_with_and_without_their_slash() {
+    fn object_names_are_accepted_with_and_without_a_slash() {
         for (key, name) in [("/a", "a"), ("a", "a"), ("/a..b", "a..b"), ("psm_ü", "psm_ü")] {
             assert_eq!(object_name(key).unwrap(), name);
         }
@@ -53,7 +53,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_stays_in_its_folder(key in "[/.a\\\\]{0,8}") {
+        fn object_name_stays_in_its_folder(key in "[/.a\\\\]{0,8}") {
             if let Ok(name) = object_name(&key) {
                 let path = std::path::Path::new("/dev/shm").join(name);
                 prop_assert_eq!(path.components().count(), 4);

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_are_read_and_written_where_they_are() {
+    fn spans_are_read_and_written_at_their_offset() {
         let object = Object::new("spans");
         let region = object.region(8, 32).unwrap();
         region.check(&span(4, 3)).unwrap();
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_outside_the_object_is_refused() {
+    fn range_outside_the_object_is_refused() {
         let object = Object::new("ranges");
         for (offset, size) in [(0, 65), (64, 1), (u64::MAX, 2), (2, u64::MAX), (0, 0)] {
             let expected = format!(
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_shrinks_fails_its_requests_only() {
+    fn shrunken_object_fails_only_its_requests() {
         let object = Object::new("shrinks");
         let region = object.region(0, 64).unwrap();
         object.1.set_len(16).unwrap();
@@ -192,7 +192,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_span_leaves_its_region(offset in any::<u64>(), near in 0u64..80, size in 0usize..80, huge in any::<usize>()) {
+        fn spans_outside_their_region_are_refused(offset in any::<u64>(), near in 0u64..80, size in 0usize..80, huge in any::<usize>()) {
             let object = Object::new("any");
             let region = object.region(8, 48).unwrap();
             for (offset, size) in [(near, size), (offset, size), (near, huge), (offset, huge)] {

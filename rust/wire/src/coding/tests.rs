@@ -41,7 +41,7 @@ fn text() -> Vec<u8> {
 }
 
 #[test]
-fn names_are_read_in_any_case() {
+fn coding_names_are_case_insensitive() {
     for coding in Coding::ALL {
         assert_eq!(Coding::from_name(&coding.name().to_uppercase()), Some(coding));
         assert!(ACCEPTED.split(", ").any(|name| name == coding.name()));
@@ -53,7 +53,7 @@ fn names_are_read_in_any_case() {
 }
 
 #[test]
-fn formats_are_those_of_their_names() {
+fn compressed_data_starts_with_the_format_magic() {
     let data = b"[1,2,3,4]";
     assert_eq!(compressed(Coding::Gzip, data)[..3], [0x1F, 0x8B, 8]);
     // T66: the zlib wrapper, never raw.
@@ -62,7 +62,7 @@ fn formats_are_those_of_their_names() {
 }
 
 #[test]
-fn every_coding_comes_back_whatever_its_pieces() {
+fn codings_round_trip_for_any_chunk_size() {
     let data = text();
     for coding in Coding::ALL {
         let small = compressed(coding, &data);
@@ -75,7 +75,7 @@ fn every_coding_comes_back_whatever_its_pieces() {
 }
 
 #[test]
-fn raw_deflate_is_read_by_the_name_of_deflate() {
+fn raw_deflate_is_accepted_as_deflate() {
     let data = text();
     for size in [1, 2, 3, 5000] {
         assert_eq!(inflated(Coding::Deflate, &raw_deflate(&data), size, WIDE).unwrap(), data);
@@ -87,7 +87,7 @@ fn raw_deflate_is_read_by_the_name_of_deflate() {
 }
 
 #[test]
-fn gzip_and_zstd_may_be_several_streams() {
+fn concatenated_gzip_and_zstd_streams_are_accepted() {
     for coding in [Coding::Gzip, Coding::Zstd] {
         let two = [compressed(coding, b"one"), compressed(coding, b"two")].concat();
         assert_eq!(inflated(coding, &two, 5, WIDE).unwrap(), b"onetwo");
@@ -101,7 +101,7 @@ fn gzip_and_zstd_may_be_several_streams() {
 }
 
 #[test]
-fn a_body_that_is_cut_short_or_broken_is_refused() {
+fn truncated_or_corrupt_body_is_refused() {
     for coding in Coding::ALL {
         let data = compressed(coding, &text());
         let name = coding.name();
@@ -121,7 +121,7 @@ fn a_body_that_is_cut_short_or_broken_is_refused() {
 }
 
 #[test]
-fn a_bomb_is_refused_before_it_goes_off() {
+fn decompression_bomb_is_refused_early() {
     let bomb = vec![0; (2 << 20) + 2];
     for coding in Coding::ALL {
         let data = compressed(coding, &bomb);
@@ -159,7 +159,7 @@ const EMPTY_STREAMS: [(Coding, &[u8]); 3] = [
 ];
 
 #[test]
-fn streams_that_inflate_to_nothing_are_bounded() {
+fn empty_streams_are_bounded() {
     for (coding, empty) in EMPTY_STREAMS {
         assert_eq!(inflated(coding, &empty.repeat(1024), 999, WIDE).unwrap(), b"");
         for size in [7, 1000, 1 << 20] {
@@ -174,13 +174,13 @@ fn streams_that_inflate_to_nothing_are_bounded() {
 }
 
 #[test]
-fn many_streams_are_read_if_they_hold_something() {
+fn many_nonempty_streams_are_accepted() {
     let part = compressed(Coding::Gzip, &text()[..1500]);
     assert_eq!(inflated(Coding::Gzip, &part.repeat(3000), 1 << 16, WIDE).unwrap().len(), 4_500_000);
 }
 
 #[test]
-fn blocks_that_inflate_to_nothing_are_refused() {
+fn empty_blocks_are_refused() {
     // A frame of zstd with blocks of no bytes, raw ones; stored blocks of deflate with none, and fixed ones, four in five bytes.
     let zstd = [&[0x28, 0xb5, 0x2f, 0xfd, 0, 0x58][..], &[0, 0, 0].repeat(1 << 20)].concat();
     let deflate = [0, 0, 0, 0xff, 0xff].repeat(1 << 20);
@@ -193,7 +193,7 @@ fn blocks_that_inflate_to_nothing_are_refused() {
 }
 
 #[test]
-fn data_that_does_not_compress_is_read() {
+fn incompressible_data_is_accepted() {
     let mut state = 1_u64;
     let noise = std::iter::repeat_with(|| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -206,7 +206,7 @@ fn data_that_does_not_compress_is_read() {
 }
 
 #[test]
-fn a_write_takes_no_more_than_its_room() {
+fn write_consumes_no_more_input_than_its_budget() {
     let (coding, empty) = EMPTY_STREAMS[0];
     let data = empty.repeat(1000);
     let mut inflater = Inflater::new(coding, WIDE);
@@ -227,7 +227,7 @@ fn zstd_windows_are_bounded() {
 }
 
 #[test]
-fn the_room_of_a_write_is_kept() {
+fn write_produces_no_more_output_than_its_budget() {
     let data = compressed(Coding::Gzip, &vec![0; 1 << 20]);
     let mut inflater = Inflater::new(Coding::Gzip, WIDE);
     let mut piece = &data[..];
@@ -237,13 +237,13 @@ fn the_room_of_a_write_is_kept() {
 }
 
 #[test]
-fn brotli_is_only_read() {
+fn brotli_is_decoded_but_not_encoded() {
     let error = compress(Coding::Brotli, &[b"a"]).unwrap_err();
     assert_eq!((error.kind(), error.message()), (Kind::Internal, "the response could not be compressed with br"));
 }
 
 #[test]
-fn the_client_chooses() {
+fn accept_encoding_chooses_the_coding() {
     use Coding::{Deflate, Gzip, Zstd};
     for (header, coding) in [
         ("", None),
@@ -272,7 +272,7 @@ fn the_client_chooses() {
 
 proptest! {
     #[test]
-    fn anything_comes_back(
+    fn any_data_round_trips(
         data in proptest::collection::vec(any::<u8>(), 0..5000),
         index in 0usize..4,
         cut in 1usize..100,
@@ -285,7 +285,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_panic(
+    fn arbitrary_bytes_never_panic(
         data in proptest::collection::vec(any::<u8>(), 0..300),
         index in 0usize..4,
         size in 1usize..50,
@@ -297,7 +297,7 @@ proptest! {
     }
 
     #[test]
-    fn broken_data_is_judged_without_panic(
+    fn damaged_data_never_panics(
         data in proptest::collection::vec(any::<u8>(), 0..300),
         index in 0usize..4,
         at in any::<prop::sample::Index>(),

@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn the_message_is_what_the_generated_code_reads() {
+    fn encoded_request_decodes_with_the_generated_code() {
         let large = vec![7_u8; OWN_CHUNK];
         let call = ClientRequest {
             model: "m".to_owned(),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_call_is_an_empty_message() {
+    fn empty_request_is_an_empty_message() {
         assert_eq!(encode_request(&ClientRequest::default()).unwrap().concat(), [0; FRAME_PREFIX]);
     }
 }

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_the_metadata() {
+    fn model_config_agrees_with_the_metadata() {
         let spec = batched();
         let (config, metadata) = (config(&spec), metadata::model(&spec, &["1"]));
         assert_eq!(config.max_batch_size, 8);
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn says_how_requests_are_joined() {
+    fn model_config_shows_dynamic_batching() {
         let Some(SchedulingChoice::DynamicBatching(dynamic)) = config(&batched()).scheduling_choice else {
             panic!("a dynamic model is configured as one");
         };
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn says_how_requests_wait() {
+    fn model_config_shows_queue_policy_and_priorities() {
         let mut spec = batched();
         spec.queueing = Queueing {
             priorities: 3,
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_with_sequences_is_configured_as_one() {
+    fn model_config_shows_sequence_batching() {
         let mut spec = batched();
         spec.sequences = Some(Sequences { idle_timeout: Duration::from_secs(30), max_active: 8 });
         let config = config(&spec);
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn says_which_versions_serve() {
+    fn model_config_shows_the_version_policy() {
         let shown = |version_policy| {
             let policy = config(&ModelSpec { version_policy, ..batched() }).version_policy;
             policy.and_then(|policy| policy.policy_choice)
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn without_dynamic_batching_there_is_no_scheduler() {
+    fn model_config_without_dynamic_batching_has_no_scheduler() {
         let mut spec = batched();
         spec.batching.as_mut().unwrap().dynamic = false;
         assert_eq!(config(&spec).scheduling_choice, None);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn every_datatype_has_its_own_configured_type() {
+    fn each_datatype_has_its_config_type() {
         let types: std::collections::BTreeSet<i32> = Datatype::ALL.map(|datatype| data_type(datatype).into()).into();
         assert_eq!(types, (1..=14).collect());
         for datatype in Datatype::ALL {

@@ -67,7 +67,7 @@ mod tests {
     use penstock_core::Dialect;
 
     #[test]
-    fn every_kind_has_the_code_of_the_protocol_reference() {
+    fn grpc_codes_match_the_protocol_reference() {
         let codes = Kind::ALL.map(|kind| (kind.name(), code(kind)));
         let expected = [
             ("invalid_input", 3),
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_code_is_its_kind_again() {
+    fn grpc_codes_map_back_to_kinds() {
         for one in [Kind::InvalidInput, Kind::NotFound, Kind::Forbidden, Kind::Overloaded, Kind::Timeout] {
             assert_eq!(kind(code(one)), one);
         }

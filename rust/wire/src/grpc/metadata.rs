@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_says_its_name() {
+    fn server_metadata_has_name_version_and_extensions() {
         let metadata = server("penstock", "1.2", &["binary_tensor_data"]);
         assert_eq!((metadata.name.as_str(), metadata.version.as_str()), ("penstock", "1.2"));
         assert_eq!(metadata.extensions, ["binary_tensor_data"]);

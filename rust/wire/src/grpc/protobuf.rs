@@ -125,7 +125,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn more_than_64_bits_are_refused() {
+    fn varint_over_64_bits_is_refused() {
         let read = |bytes: &[u8]| Varint::default().read(&mut &*bytes);
         assert_eq!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1]).unwrap(), Some(u64::MAX));
         for last in [2, 0x80] {
@@ -136,7 +136,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn round_trips_over_any_cut(value: u64, bits in 0u32..64, cut in 0usize..10) {
+        fn varints_round_trip_over_any_chunk_boundary(value: u64, bits in 0u32..64, cut in 0usize..10) {
             let value = value >> bits;
             let mut bytes = Vec::new();
             put_varint(&mut bytes, value);

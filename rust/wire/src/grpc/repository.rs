@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_kserve_names_its_model_first() {
+    fn kserve_load_request_is_decoded() {
         // Field 1, a text of one byte: all that KServe's message has.
         let kserve = pb::RepositoryModelLoadRequest::decode(&b"\x0a\x01m"[..]).unwrap();
         assert_eq!(load(kserve).unwrap(), ("m".to_owned(), LoadRequest::default()));
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn repositories_have_no_names() {
+    fn named_repositories_are_refused() {
         let refused = load(request("west", "m", &[])).unwrap_err();
         assert_eq!(refused.kind(), Kind::Unsupported);
         assert_eq!(refused.message(), "repository 'west': repositories are not named, leave its name out");
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_have_the_type_that_the_protocol_says() {
+    fn load_parameters_are_type_checked() {
         let (text, bytes) = (ParameterChoice::StringParam("{}".to_owned()), ParameterChoice::BytesParam("x".into()));
         let (_, given) = load(request("", "m", &[("config", text.clone()), ("file:1/a", bytes.clone())])).unwrap();
         assert_eq!((given.config.as_deref(), given.files.len()), (Some("{}"), 1));

@@ -35,7 +35,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_unit_is_read() {
+    fn every_grpc_timeout_unit_is_parsed() {
         let cases: [(&[u8], Duration); 7] = [
             (b"2H", Duration::from_secs(7200)),
             (b"3M", Duration::from_secs(180)),
@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_none() {
+    fn malformed_grpc_timeouts_are_ignored() {
         for value in [&b""[..], b"S", b"5", b"5s", b"123456789S", b"-1S", b"+1S", b"1.5S", b" 1S", b"1S "] {
             assert_eq!(timeout(value), None, "{}", value.escape_ascii());
         }

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn data_is_flat_or_nested_as_the_shape() {
+    fn data_is_flat_or_nested_like_the_shape() {
         let expected = [1, 2, 3, 4, 5, 6];
         for data in ["[1,2,3,4,5,6]", "[[1,2,3],[4,5,6]]", " [ [ 1 , 2\n, 3 ] , [4\t,5,6 ] ] "] {
             assert_eq!(bytes(Datatype::Uint8, "[2,3]", data), expected, "{data}");
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_name_the_tensor_and_both_numbers() {
+    fn count_mismatch_names_tensor_and_counts() {
         for (shape, data, message) in [
             ("[1,4]", "[1,2,3]", "input 'x' has 3 elements in 'data', shape [1, 4] expects 4"),
             ("[1,4]", "[1,2,3,4,5]", "input 'x' has 5 elements in 'data', shape [1, 4] expects 4"),
@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn every_integer_keeps_its_ends() {
+    fn integer_bounds_of_each_datatype_are_exact() {
         for (datatype, low, high, size) in [
             (Datatype::Uint8, 0, i128::from(u8::MAX), 1),
             (Datatype::Uint16, 0, i128::from(u16::MAX), 2),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_may_be_written_as_floats() {
+    fn integral_floats_are_accepted_as_integers() {
         assert_eq!(bytes(Datatype::Int8, "[4]", "[1.0,1e2,-12.80e1,0.0]"), [1, 100, 0x80, 0]);
         for wrong in ["1.5", "1e-1", "2.55e3", "1e400"] {
             let message = refused(Datatype::Uint8, "[1]", &format!("[{wrong}]"));
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn booleans_are_four_words() {
+    fn booleans_accept_true_false_zero_and_one() {
         assert_eq!(bytes(Datatype::Bool, "[5]", "[true,false,0,1,1.0]"), [1, 0, 0, 1, 1]);
         for wrong in ["\"true\"", "2", "-1", "null", "0.5"] {
             let message = refused(Datatype::Bool, "[1]", &format!("[{wrong}]"));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn floats_have_ranges_and_words_for_the_rest() {
+    fn floats_out_of_range_are_refused_and_non_finite_words_accepted() {
         let single = |data| bytes(Datatype::Fp32, "[1]", data);
         assert_eq!(single("[1e38]"), 1e38_f32.to_le_bytes());
         assert_eq!(single("[-0]"), (-0.0_f32).to_le_bytes());
@@ -395,13 +395,13 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_short_in_messages() {
+    fn long_values_are_truncated_in_messages() {
         let message = refused(Datatype::Fp32, "[1]", &format!("[\"{}\"]", "a".repeat(99)));
         assert!(message.contains(&format!("has \"{}... at byte", "a".repeat(31))), "{message}");
     }
 
     #[test]
-    fn strings_are_framed() {
+    fn json_strings_become_framed_bytes() {
         let data = r#"["héllo","","\u0000","a\"b"]"#;
         let expected = ["héllo", "", "\0", "a\"b"]
             .map(|element| [&(element.len() as u32).to_le_bytes()[..], element.as_bytes()].concat())

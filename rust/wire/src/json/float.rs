@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn narrow_floats_round_once_and_halves_to_even() {
+    fn fp16_and_bf16_round_once_with_ties_to_even() {
         let half = |text: &str| HalfFormat::FP16.nearest(&parsed(text), text.as_bytes());
         // 1 + 2^-11 lies between 1 and 1 + 2^-10.
         assert_eq!(half("1.00048828125"), Some(0x3C00));
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn every_narrow_float_round_trips() {
+    fn every_fp16_and_bf16_round_trips() {
         for bits in 0..=u16::MAX {
             for (narrow, value) in
                 [(HalfFormat::FP16, f16::from_bits(bits).to_f64()), (HalfFormat::BF16, bf16::from_bits(bits).to_f64())]
@@ -299,24 +299,24 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(4096))]
 
         #[test]
-        fn random_decimals(text in "-?(0|[1-9][0-9]{0,24})(\\.[0-9]{1,24})?(e[+-]?[0-9]{1,2})?") {
+        fn random_decimals_agree_with_the_standard_library(text in "-?(0|[1-9][0-9]{0,24})(\\.[0-9]{1,24})?(e[+-]?[0-9]{1,2})?") {
             agrees(&text);
         }
 
         #[test]
-        fn random_short_decimals(text in "-?(0|[1-9][0-9]{0,6})(\\.[0-9]{1,18})?") {
+        fn random_short_decimals_agree_with_the_standard_library(text in "-?(0|[1-9][0-9]{0,6})(\\.[0-9]{1,18})?") {
             agrees(&text);
         }
 
         #[test]
-        fn shortest_texts_of_doubles(bits in any::<u64>()) {
+        fn shortest_texts_of_doubles_agree(bits in any::<u64>()) {
             let value = f64::from_bits(bits);
             prop_assume!(value.is_finite());
             agrees(&format!("{value:e}"));
         }
 
         #[test]
-        fn shortest_texts_of_singles(bits in any::<u32>()) {
+        fn shortest_texts_of_singles_agree(bits in any::<u32>()) {
             let value = f32::from_bits(bits);
             prop_assume!(value.is_finite());
             agrees(&format!("{value:e}"));
@@ -325,20 +325,20 @@ mod tests {
         }
 
         #[test]
-        fn halves_between_singles(bits in 0x3000_0000u32..0x5000_0000, digits in 0usize..25, nudge in 0i64..3) {
+        fn ties_between_singles_agree(bits in 0x3000_0000u32..0x5000_0000, digits in 0usize..25, nudge in 0i64..3) {
             let middle = f64::from_bits(f64::from(f32::from_bits(bits)).to_bits() + (1 << 28));
             agrees(&format!("{middle:.digits$e}"));
             agrees(&format!("{:e}", f64::from_bits(middle.to_bits().wrapping_add_signed(nudge - 1))));
         }
 
         #[test]
-        fn short_halves_between_singles(bits in 0x3F80_0000u32..0x4B00_0000, digits in 10usize..19) {
+        fn short_ties_between_singles_agree(bits in 0x3F80_0000u32..0x4B00_0000, digits in 10usize..19) {
             let middle = f64::from_bits(f64::from(f32::from_bits(bits)).to_bits() + (1 << 28));
             agrees(&format!("{middle:.digits$}"));
         }
 
         #[test]
-        fn narrow_floats_agree_with_the_narrowing_of_singles(bits in 0u32..0x476A_0000) {
+        fn fp16_and_bf16_agree_with_narrowing_a_single(bits in 0u32..0x476A_0000) {
             // With a single's exact text, narrowing the single is the reference. All are below 60000.
             let value = f64::from(f32::from_bits(bits));
             let text = format!("{value:.200e}");

@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn common_numbers_are_short() {
+    fn common_numbers_take_the_short_scan() {
         for text in [
             "0",
             "-1",
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grammar_is_strict() {
+    fn number_grammar_is_strict() {
         for wrong in ["", "-", "+1", "01", "-01", "00.5", ".5", "1.", "1.e5", "1e", "1e+", "-a", "x", "0.", "-."] {
             assert_eq!(scan(wrong.as_bytes(), 0), None, "{wrong}");
             agrees(wrong);
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn integers_are_exact_however_they_are_written() {
+    fn integers_are_exact_in_any_notation() {
         for (text, expected) in [
             ("18446744073709551615", 18_446_744_073_709_551_615),
             ("-9223372036854775808", -9_223_372_036_854_775_808),
@@ -387,14 +387,14 @@ mod tests {
         }
 
         #[test]
-        fn scan_agrees_with_the_grammar(text in "-?[0-9]{0,10}\\.?[0-9]{0,20}([eE][+-]?[0-9]{0,3})?") {
+        fn scan_agrees_with_serde_json(text in "-?[0-9]{0,10}\\.?[0-9]{0,20}([eE][+-]?[0-9]{0,3})?") {
             agrees(&text);
             let whole = scan(text.as_bytes(), 0).is_some_and(|(_, end)| end == text.len());
             prop_assert_eq!(whole, serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok());
         }
 
         #[test]
-        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..90), at in 0usize..99) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..90), at in 0usize..99) {
             let _ = (scan(&bytes, at), scan_short(&bytes, at));
         }
     }

@@ -296,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn leaves_are_counted() {
+    fn skip_counts_leaves() {
         assert_eq!(skip(r#" {"a":[1,[2,"x"],{}],"b":null} "#, 3), Ok(4));
         assert_eq!(skip("[]", 1), Ok(0));
         assert_eq!(skip("[[],[[]]]", 3), Ok(0));
     }
 
     #[test]
-    fn nesting_has_a_limit_and_takes_no_stack() {
+    fn nesting_is_limited_and_uses_no_stack() {
         let deep = "[".repeat(10_000);
         assert_eq!(skip(&deep, 64).unwrap_err(), "request JSON at byte 64: expected at most 64 levels of nesting");
         assert_eq!(
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_was_expected() {
+    fn refusals_name_the_expected_token() {
         for (text, message) in [
             ("[1 2]", "request JSON at byte 3: expected ',' or ']'"),
             ("{\"a\" 1}", "request JSON at byte 5: expected ':'"),
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn non_finite_numbers_count_where_they_may() {
+    fn non_finite_numbers_are_counted_if_allowed() {
         let mut reader = Reader::new(b"[NaN, Infinity,-Infinity,1]");
         assert_eq!(reader.skip(Skip { max_depth: 1, outer: 0, non_finite: true }), Ok(4));
     }
@@ -342,13 +342,13 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(2048))]
 
         #[test]
-        fn the_grammar_is_serde_jsons(text in "[\\[\\]{}:, \"a1.-]{0,12}|(\\[|\\{\"k\":|1|\"s\"|,|\\]|\\}|true|null| ){0,10}") {
+        fn grammar_agrees_with_serde_json(text in "[\\[\\]{}:, \"a1.-]{0,12}|(\\[|\\{\"k\":|1|\"s\"|,|\\]|\\}|true|null| ){0,10}") {
             let theirs = serde_json::from_str::<serde::de::IgnoredAny>(&text).is_ok();
             prop_assert_eq!(skip(&text, 64).is_ok(), theirs);
         }
 
         #[test]
-        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..40)) {
             let _ = Reader::new(&bytes).skip(Skip { max_depth: 64, outer: 0, non_finite: true });
         }
     }

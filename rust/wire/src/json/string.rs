@@ -208,14 +208,14 @@ mod tests {
     }
 
     #[test]
-    fn escapes_are_read() {
+    fn string_escapes_are_decoded() {
         assert_eq!(read(br#""a\"\\\/\b\f\n\r\tz""#).unwrap(), "a\"\\/\u{8}\u{c}\n\r\tz");
         assert_eq!(read(br#""\u0000\u00e9\uD83D\uDE00\uFFFF""#).unwrap(), "\0é😀\u{FFFF}");
         assert_eq!(read("\"héllo 😀\"".as_bytes()).unwrap(), "héllo 😀");
     }
 
     #[test]
-    fn refusals_say_where() {
+    fn string_refusals_name_the_byte() {
         for (quoted, message) in [
             (&b"\"abc"[..], "request JSON at byte 4: expected a closing quote"),
             (b"\"abcdefgh", "request JSON at byte 9: expected a closing quote"),
@@ -236,7 +236,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn written_text_is_read_back(text in any::<String>()) {
+        fn written_strings_round_trip(text in any::<String>()) {
             let mut written = Vec::new();
             write(&mut written, &text);
             prop_assert_eq!(serde_json::from_slice::<String>(&written).unwrap(), text.clone());

@@ -82,13 +82,13 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_segment_has_no_slash_brace_or_space() {
+    fn path_segment_is_percent_encoded() {
         assert_eq!(segment("a b/ü{x}"), "a%20b%2F%C3%BC%7Bx%7D");
         assert_eq!(segment("add-1.0_x~"), "add-1.0_x~");
     }
 
     #[test]
-    fn keys_differ_where_names_do() {
+    fn schema_keys_of_different_names_differ() {
         let mut keys = Keys::default();
         assert_eq!(keys.take("a b"), "a_b");
         assert_eq!(keys.take("a:b"), "a_b_2");
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn references_move_with_their_schema_and_data_stays() {
+    fn references_are_rebased_but_not_in_data() {
         let mut schema = json!({
             "properties": {"a": {"$ref": "#/$defs/A"}, "enum": {"type": "string"}},
             "const": {"$ref": "#/$defs/A"},

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fixed_shape_fixes_the_lengths() {
+    fn fixed_shape_fixes_the_lengths() {
         let one = element(Datatype::Uint8, Elements::default());
         assert_eq!(one, json!({"type": "integer", "format": "uint8", "minimum": 0, "maximum": 255}));
         let fixed = spec(&[Some(2), Some(3)]);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_axis_bounds_the_rows() {
+    fn batch_axis_bounds_the_rows() {
         let one = element(Datatype::Uint8, Elements::default());
         let batched = spec(&[Some(3)]);
         assert_eq!(shape(&batched, true, Some(8))["prefixItems"][0]["maximum"], 8);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scalar_has_one_element() {
+    fn scalar_has_one_element() {
         assert_eq!(shape(&spec(&[]), false, None), json!({"type": "array", "maxItems": 0}));
         let data = data(&spec(&[]), false, None, &json!({}));
         assert_eq!(data, json!({"type": "array", "items": {}, "minItems": 1, "maxItems": 1}));

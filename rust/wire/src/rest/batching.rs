@@ -131,7 +131,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knobs_are_read_or_refused_by_name() {
+    fn tuning_knobs_are_parsed_or_refused_by_name() {
         let all = br#"{"max_size": 4, "max_delay": 0.5, "hold": false, "max_queue": 9, "max_queue_rows": null}"#;
         let expected = Tuning {
             max_size: Some(4),

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn the_json_has_these_keys_in_this_order() {
+    fn request_json_has_a_fixed_key_order() {
         let mut call = call(Datatype::Uint8, 2, vec![7, 8]);
         let json =
             |call: &ClientRequest| String::from_utf8(encode_request(call, false).unwrap().chunks.concat()).unwrap();
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_text_need_binary() {
+    fn non_utf8_bytes_require_binary_data() {
         let call = call(Datatype::Bytes, 1, vec![1, 0, 0, 0, 0xff]);
         assert!(encode_request(&call, true).is_ok());
         assert_eq!(
@@ -171,7 +171,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_server_reads_what_was_sent(values in proptest::collection::vec(any::<i32>(), 0..9), binary: bool) {
+        fn encoded_requests_decode_on_the_server(values in proptest::collection::vec(any::<i32>(), 0..9), binary: bool) {
             let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
             let mut call = call(Datatype::Int32, values.len(), bytes.clone());
             call.parameters = vec![("k".to_owned(), Parameter::String("é\"\n".to_owned()))];

@@ -252,7 +252,7 @@ mod tests {
     const HEAD: &str = r#""specversion":"1.0","id":"7","source":"/s","type":"t""#;
 
     #[test]
-    fn a_structured_event_is_taken_apart() {
+    fn structured_event_is_parsed() {
         let (event, data) = structured(&format!("{{{HEAD},\"n\":3,\"u\":null,\"data\": [1, 2] }}")).unwrap();
         assert_eq!(data, "[1, 2]");
         assert_eq!(
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_is_fresh_and_may_keep_the_rest() {
+    fn response_event_has_new_attributes_and_may_copy_extensions() {
         let (event, _) =
             structured(&format!("{{{HEAD},\"n\":3,\"datacontenttype\":\"application/json\",\"data\":1}}")).unwrap();
         let fresh = ResponseAttributes { id: "8", time: "2026-01-31T12:00:00Z", source: "m", kind: "r" };
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_event_names_its_attribute() {
+    fn malformed_event_names_its_attribute() {
         for name in REQUIRED {
             let others: Vec<_> = REQUIRED.iter().filter(|other| **other != name).collect();
             let json: Vec<_> = others.iter().map(|other| format!("\"{other}\":\"1.0\"")).collect();
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn times_have_the_form_of_the_standard() {
+    fn event_times_are_rfc_3339() {
         for text in ["2026-01-31T12:00:00Z", "2026-01-31t12:00:00.25z", "2026-01-31T12:00:00.1-05:30"] {
             assert!(is_timestamp(text.as_bytes()), "{text}");
         }
@@ -331,7 +331,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), inside: bool) {
+        fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..80), inside: bool) {
             let json = if inside { [format!("{{{HEAD},").as_bytes(), &bytes].concat() } else { bytes };
             let _ = Event::structured(&Bytes::from(json), &Limits::default());
         }

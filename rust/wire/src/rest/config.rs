@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn agrees_with_what_perf_analyzer_reads() {
+    fn json_config_has_the_fields_of_perf_analyzer() {
         let config = config(&testing::add());
         assert_eq!(config["max_batch_size"], 8);
         assert_eq!(config["input"][0]["data_type"], "TYPE_FP32");
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_not_written() {
+    fn absent_config_fields_are_omitted() {
         let spec = ModelSpec { batching: None, ..testing::add() };
         let config = config(&spec);
         assert!(config.get("dynamic_batching").is_none() && config.get("sequence_batching").is_none());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_64_bits_are_numbers() {
+    fn config_integers_of_64_bits_are_json_numbers() {
         let config = config(&testing::add());
         assert_eq!(config["dynamic_batching"]["max_queue_delay_microseconds"], 0);
         assert_eq!(config["dynamic_batching"]["default_queue_policy"]["max_queue_size"], 1024);

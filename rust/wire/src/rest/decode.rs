@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_binary_inputs_mix() {
+    fn json_and_binary_inputs_can_be_mixed() {
         let spec = add();
         let tail: Vec<u8> = (0..16).collect();
         let mut decoder = begin(&spec, HEAD.as_bytes(), 16, &Limits::default()).unwrap();
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tail_is_exactly_what_was_announced() {
+    fn tail_length_must_match_binary_data_size() {
         let spec = add();
         let start = |tail| begin(&spec, HEAD.as_bytes(), tail, &Limits::default());
         assert_eq!(refused(start(15)), "15 bytes follow the JSON, 'binary_data_size' announces 16");
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn a_raw_body_is_the_only_input() {
+    fn raw_body_is_the_only_input() {
         let raw = |spec: &ModelSpec, body: &[u8]| {
             let mut decoder = begin_raw(spec, body.len())?;
             decoder.write(body)?;

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_answer_has_these_keys_in_this_order() {
+    fn response_json_has_a_fixed_key_order() {
         let spec = identity(Datatype::Fp32, &[None]);
         let mut response = answer(vec![(Datatype::Fp32, &[1, 2], [0.1_f32, 2.0].map(f32::to_le_bytes).concat())]);
         let plain = encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions::default()).unwrap();
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_are_not_finite_have_words_or_are_null() {
+    fn non_finite_numbers_are_words_or_null() {
         let values = [f32::NAN, f32::INFINITY, f32::NEG_INFINITY].map(f32::to_le_bytes).concat();
         let words = encode_one(Datatype::Fp32, values.clone(), 3, false).unwrap();
         assert!(words.ends_with(r#""data":[NaN,Infinity,-Infinity]}]}"#), "{words}");
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_are_in_their_shortest_text() {
+    fn elements_have_their_shortest_text() {
         for (datatype, bytes, count, text) in [
             (Datatype::Bool, vec![0, 1, 7], 3, "[false,true,true]"),
             (Datatype::Uint64, u64::MAX.to_le_bytes().to_vec(), 1, "[18446744073709551615]"),
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_text_are_refused_or_base64() {
+    fn non_utf8_bytes_are_refused_or_base64() {
         let error = encode_one(Datatype::Bytes, framed(&[b"a", b"\xff"]), 2, false).unwrap_err();
         assert_eq!(error.kind(), Kind::InvalidInput);
         assert_eq!(
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_selects_and_orders() {
+    fn response_plan_selects_and_orders_outputs() {
         let outputs = vec![tensor("o1", Datatype::Uint8, &[None]), tensor("o2", Datatype::Uint8, &[None])];
         let spec = model("two", Vec::new(), outputs);
         let response = answer(vec![(Datatype::Uint8, &[1], vec![1]), (Datatype::Uint8, &[2], vec![2, 3])]);
@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn empty_binary_outputs_leave_the_answer_json() {
+    fn empty_binary_outputs_need_no_tail() {
         let spec = identity(Datatype::Fp32, &[None]);
         let plan = ResponsePlan { binary: true, ..ResponsePlan::default() };
         let response = answer(vec![(Datatype::Fp32, &[0], Vec::new())]);
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_the_models_outputs_is_a_defect() {
+    fn response_without_the_declared_outputs_is_an_internal_error() {
         let response =
             InferResponse { outputs: SmallVec::new(), parameters: Vec::new(), timings: Timings::default(), head: None };
         let spec = identity(Datatype::Fp32, &[None]);

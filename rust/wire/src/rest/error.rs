@@ -69,7 +69,7 @@ mod tests {
     use penstock_core::Dialect;
 
     #[test]
-    fn statuses() {
+    fn http_statuses_match_the_kinds() {
         let expected = [400, 404, 400, 405, 413, 415, 501, 403, 429, 503, 504, 499, 500, 500];
         assert_eq!(Kind::ALL.map(status), expected);
         let triton = |kind| status(Dialect::Triton.response_kind(kind));
@@ -77,13 +77,13 @@ mod tests {
     }
 
     #[test]
-    fn the_body_is_json() {
+    fn error_body_is_json() {
         let error = Error::invalid("input 'a\"b' is\nwrong");
         assert_eq!(body(&error), br#"{"error":"input 'a\"b' is\nwrong"}"#);
     }
 
     #[test]
-    fn a_status_is_its_kind_again() {
+    fn http_statuses_map_back_to_kinds() {
         // Of two kinds with one status, the likelier one.
         let likelier = |kind: &Kind| !matches!(kind, Kind::Internal | Kind::AlreadyExists);
         for kind_of in Kind::ALL.into_iter().filter(likelier) {
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_is_read_in_every_dialect() {
+    fn error_message_is_read_in_every_dialect() {
         for (body, expected) in [
             (&br#"{"error":"no\n"}"#[..], "no\\n"),
             (br#"{"detail":"not there"}"#, "not there"),

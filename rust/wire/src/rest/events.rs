@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_read_whatever_ends_their_lines() {
+    fn events_are_parsed_with_any_line_ending() {
         let stream = b": hello\nevent: x\ndata: a\n\ndata:b\r\ndata: c\r\n\r\n\n\ndata\n\nid: 1\n\ndatum: 1\n\n";
         let expected = ["a", "b\nc", ""].map(str::to_owned).to_vec();
         assert_eq!(events(&[stream]), (expected.clone(), true));
@@ -120,13 +120,13 @@ mod tests {
     }
 
     #[test]
-    fn a_stream_that_ends_within_an_event_is_seen() {
+    fn truncated_event_is_detected() {
         assert_eq!(events(&[b"data: a\n\ndata: b\n"]), (vec!["a".to_owned()], false));
         assert_eq!(events(&[b"data: a"]), (vec![], false));
     }
 
     #[test]
-    fn an_endless_event_is_refused() {
+    fn oversized_event_is_refused() {
         let mut decoder = EventDecoder::new(100);
         let refused = (0..9).find_map(|_| {
             let pushed = decoder.push(&[b'a'; 50]);
@@ -138,7 +138,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn cuts_change_nothing(bytes in proptest::collection::vec(proptest::sample::select(b"data: \r\n\x00".to_vec()), 0..60), cut in 0usize..60) {
+        fn chunk_boundaries_do_not_change_events(bytes in proptest::collection::vec(proptest::sample::select(b"data: \r\n\x00".to_vec()), 0..60), cut in 0usize..60) {
             let (first, second) = bytes.split_at(cut.min(bytes.len()));
             prop_assert_eq!(events(&[&bytes]), events(&[first, second]));
         }

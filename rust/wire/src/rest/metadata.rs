@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn health_says_what_each_client_looks_for() {
+    fn health_bodies_have_the_fields_of_each_client() {
         assert_eq!(text(live(true)), r#"{"live":true}"#);
         assert_eq!(text(live(false)), r#"{"live":false}"#);
         assert_eq!(text(ready(None)), r#"{"ready":true,"live":true}"#);

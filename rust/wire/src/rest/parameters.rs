@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn values_keep_their_kinds() {
+    fn parameter_values_retain_their_types() {
         let text =
             r#"{"b":true,"i":-5,"u":18446744073709551615,"f":1.0,"e":1e2,"x":18446744073709551616,"s":"\u00e9"}"#;
         let expected = [
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn parameters_are_bounded() {
+    fn parameter_counts_are_bounded() {
         let object = |count: usize| {
             let members: Vec<String> = (0..count).map(|number| format!("\"{number}\":0")).collect();
             format!("{{{}}}", members.join(","))
@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn tensors_have_their_own_names() {
+    fn tensor_parameters_are_parsed_and_checked() {
         let input = |text: &str| InputParameters::read(&mut Reader::new(text.as_bytes()), false, false);
         let parameters = input(r#"{"binary_data_size":16,"content_type":"base64","other":1.5}"#).unwrap();
         assert_eq!((parameters.binary_size, parameters.base64), (Some(16), true));

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_leaves_out_what_there_is_nothing_to_say_of() {
+    fn repository_index_omits_empty_fields() {
         let row = |name: &str, version: Option<(&str, VersionState)>, reason: &str| IndexEntry {
             name: name.into(),
             version: version.map(|(version, state)| (version.into(), state)),
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_index_is_filtered_when_asked() {
+    fn repository_index_ready_filter_is_parsed() {
         assert!(!ready(b"").unwrap());
         assert!(!ready(b" {} ").unwrap());
         assert!(ready(br#"{"ready":true}"#).unwrap());
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn loading_takes_a_configuration_and_files() {
+    fn load_accepts_a_config_and_files() {
         assert_eq!(load(b"").unwrap(), LoadRequest::default());
         assert_eq!(load(br#"{"parameters":null}"#).unwrap(), LoadRequest::default());
         let given = load(br#"{"parameters":{"config":"{}","file:1/model.py":"eA=="}}"#).unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn unloading_takes_a_bool() {
+    fn unload_accepts_unload_dependents() {
         for body in [&b""[..], b"{}", br#"{"parameters":{"unload_dependents":false}}"#] {
             assert!(unload(body).is_ok());
         }
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn done_is_what_kserve_answers() {
+    fn load_and_unload_bodies_match_kserve() {
         assert_eq!(text(done("m", "load")), r#"{"name":"m","load":true}"#);
         assert_eq!(text(done("m", "unload")), r#"{"name":"m","unload":true}"#);
     }

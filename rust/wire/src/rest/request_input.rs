@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_come_in_any_order_and_the_last_of_a_name_counts() {
+    fn keys_are_accepted_in_any_order_and_the_last_wins() {
         let spec = identity(Datatype::Fp32, &[None, None]);
         let expected = [1_f32, 2.0].map(f32::to_le_bytes).concat();
         for members in [
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_and_invalid_input_fields_are_named() {
         let spec = identity(Datatype::Fp32, &[None]);
         for (members, message) in [
             (r#""datatype":"FP32","shape":[1],"data":[1]"#, "'inputs[0]' has no 'name'"),
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn shapes_are_checked_before_their_data() {
+    fn shapes_are_checked_before_data() {
         let shape = "[16,1152921504606846978]";
         let spec = identity(Datatype::Fp32, &[None, None]);
         let message = "input 'x': shape [16, 1152921504606846978] has more elements than can be addressed";
@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn base64_is_strict_and_remembered() {
+    fn base64_inputs_are_strict_and_set_base64_outputs() {
         let spec = identity(Datatype::Bytes, &[None]);
         let with = |members: &str| one(&format!(r#""name":"x","datatype":"BYTES","shape":[1],{members}"#));
         for members in [
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn shared_memory_that_is_not_allowed_is_named() {
+    fn disallowed_shared_memory_is_unsupported_by_name() {
         let members = r#""name":"x","parameters":{"shared_memory_region":"r"}"#;
         let error = decode(&identity(Datatype::Fp32, &[None]), &one(members)).unwrap_err();
         assert_eq!(error.kind(), Kind::Unsupported);

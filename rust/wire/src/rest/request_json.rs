@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn outputs_are_planned() {
+    fn requested_outputs_are_planned() {
         let plan = |members: &str| decode(&two_out(), &with(members)).unwrap().plan;
         let output = RequestedOutput::new;
         for all in [r#""outputs":[]"#, r#""model_name":"m""#] {
@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_caller_sent_is_kept_for_handlers_that_ask() {
+    fn context_handlers_get_id_and_parameters() {
         let json = with(r#""id":"4\u00322","parameters":{"a":1,"timeout":5,"headers":"h","b":"x"}"#);
         let plain = decode(&two_out(), &json).unwrap();
         assert_eq!((plain.plan.id.as_str(), plain.timeout), ("422", Some(std::time::Duration::from_micros(5))));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_of_a_key_counts() {
+    fn last_of_repeated_keys_wins() {
         let json = with(r#""inputs":[{"name":"x","datatype":"FP32","shape":[0],"data":[]}],"id":"a","id":"b""#);
         let decoded = decode(&two_out(), &json).unwrap();
         assert_eq!(decoded.plan.id, "b");
@@ -215,13 +215,13 @@ mod tests {
     }
 
     #[test]
-    fn models_without_required_inputs_take_none() {
+    fn models_without_required_inputs_accept_empty_inputs() {
         let spec = model("source", Vec::new(), Vec::new());
         assert!(decode(&spec, r#"{"inputs":[]}"#).is_ok());
     }
 
     #[test]
-    fn refusals_say_what_is_wrong() {
+    fn malformed_requests_are_refused_with_a_reason() {
         let spec = two_out();
         for (json, message) in [
             ("", "request JSON at byte 0: expected a JSON object"),
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_planned_for_outputs_that_have_an_order() {
+    fn classification_requires_an_ordered_datatype() {
         let listed = |name| with(&format!(r#""outputs":[{{"parameters":{{"classification":3}},"name":"{name}"}}]"#));
         let plan = decode(&two_out(), &listed("o2")).unwrap().plan;
         assert_eq!(plan.outputs, Some(smallvec![RequestedOutput { classes: 3, ..RequestedOutput::new(1, false) }]));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_bounded() {
+    fn input_and_output_counts_are_bounded() {
         let limits = Limits { max_inputs: 1, max_outputs: 1, ..Limits::default() };
         let refused = |spec: &ModelSpec, json: &str| {
             super::super::begin(spec, json.as_bytes(), 0, &limits).unwrap_err().message().to_owned()
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn inputs_are_checked_together() {
+    fn missing_repeated_and_mismatched_inputs_are_refused() {
         let input = |name, rows: usize| {
             format!(r#"{{"name":"{name}","datatype":"FP32","shape":[{rows},4],"data":{:?}}}"#, vec![0; rows * 4])
         };

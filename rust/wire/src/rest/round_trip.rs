@@ -106,14 +106,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn json_flat(tensor in tensors(true)) {
+    fn flat_json_round_trips(tensor in tensors(true)) {
         let (json, tail) = as_request(&tensor, &ResponsePlan::default());
         prop_assert!(tail.is_empty());
         assert_same(&decoded(&tensor, &json, &[]), &tensor);
     }
 
     #[test]
-    fn json_nested(tensor in tensors(true)) {
+    fn nested_json_round_trips(tensor in tensors(true)) {
         prop_assume!(!tensor.shape().is_empty() && tensor.datatype() != Datatype::Bytes);
         let (json, _) = as_request(&tensor, &ResponsePlan::default());
         let (head, data) = json.split_once("\"data\":[").unwrap();
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn json_with_data_first(tensor in tensors(true)) {
+    fn json_with_data_first_round_trips(tensor in tensors(true)) {
         let (json, _) = as_request(&tensor, &ResponsePlan::default());
         let (head, data) = json.split_once(",\"data\":").unwrap();
         let (inputs, members) = head.split_once("[{").unwrap();
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn binary_in_any_chunks(tensor in tensors(false), cuts in vec(any::<proptest::sample::Index>(), 0..5)) {
+    fn binary_round_trips_in_any_chunks(tensor in tensors(false), cuts in vec(any::<proptest::sample::Index>(), 0..5)) {
         let (json, tail) = as_request(&tensor, &ResponsePlan { binary: true, ..ResponsePlan::default() });
         let mut cuts: Vec<usize> = cuts.iter().map(|cut| cut.index(tail.len() + 1)).chain([0, tail.len()]).collect();
         cuts.sort_unstable();
@@ -141,14 +141,14 @@ proptest! {
     }
 
     #[test]
-    fn base64(tensor in tensors_of(&[Datatype::Bytes], false)) {
+    fn base64_round_trips(tensor in tensors_of(&[Datatype::Bytes], false)) {
         let (json, _) = as_request(&tensor, &ResponsePlan { base64: true, ..ResponsePlan::default() });
         let json = json.replacen("\"data\"", "\"parameters\":{\"content_type\":\"base64\"},\"data\"", 1);
         assert_same(&decoded(&tensor, &json, &[]), &tensor);
     }
 
     #[test]
-    fn any_bytes_are_judged_without_panic(
+    fn arbitrary_bytes_never_panic(
         json in vec(any::<u8>(), 0..99), tail in vec(any::<u8>(), 0..9), datatype in select(Datatype::ALL.to_vec()),
     ) {
         let spec = testing::identity(datatype, &[None]);
@@ -161,7 +161,7 @@ proptest! {
     }
 
     #[test]
-    fn broken_requests_are_judged_without_panic(
+    fn damaged_requests_never_panic(
         tensor in tensors(true), at in any::<proptest::sample::Index>(), with in vec(any::<u8>(), 0..3), drop_len in 0usize..4,
     ) {
         let (json, _) = as_request(&tensor, &ResponsePlan::default());

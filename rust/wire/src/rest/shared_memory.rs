@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_registration_is_read_and_shown() {
+    fn registration_is_parsed_and_listed() {
         let region = registration("r".to_owned(), br#"{"key":"/k","byte_size":64,"other":1}"#).unwrap();
         assert_eq!(region, Region { name: "r".to_owned(), key: "/k".to_owned(), offset: 0, byte_size: 64 });
         let shown = String::from_utf8(status(&[region])).unwrap();
@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn refusals_say_what_is_wrong() {
+    fn malformed_registrations_are_refused_with_a_reason() {
         for (body, part) in [
             ("", "EOF"),
             ("[]", "invalid length"),

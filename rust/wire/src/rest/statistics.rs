@@ -80,7 +80,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn every_key_is_there_from_the_start() {
+    fn statistics_have_every_key_from_the_start() {
         let statistics = Statistics::default();
         let json = entry(&grpc::statistics_entry("m", "1", &statistics.snapshot()));
         let keys: Vec<_> = json["inference_stats"].as_object().unwrap().keys().collect();
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_numbers() {
+    fn statistics_are_json_numbers() {
         let statistics = Statistics::default();
         statistics.failed(Duration::from_nanos(7));
         statistics.responded(3, Duration::from_nanos(2), Duration::from_nanos(1), ResponseOutcome::Success);

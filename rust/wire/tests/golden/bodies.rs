@@ -74,7 +74,7 @@ fn inputs(spec: &ModelSpec, decoded: &DecodedRequest) -> Vec<Tensor> {
 }
 
 #[test]
-fn every_body_decodes_as_it_says() {
+fn every_golden_body_decodes_as_expected() {
     each(|format, spec, vector, label| {
         let Some(expected) = &vector.request else { return };
         let decoded = decode(format, spec, vector).unwrap_or_else(|error| panic!("{label}: {error}"));
@@ -90,7 +90,7 @@ fn every_body_decodes_as_it_says() {
 }
 
 #[test]
-fn every_refused_body_says_why() {
+fn every_invalid_golden_body_is_refused_as_expected() {
     each(|format, spec, vector, label| {
         let Some(expected) = &vector.refusal else { return };
         let Err(error) = decode(format, spec, vector) else { panic!("{label}: it was decoded") };
@@ -99,7 +99,7 @@ fn every_refused_body_says_why() {
 }
 
 #[test]
-fn every_answer_reads_as_the_librarys_own() {
+fn encoded_responses_decode_as_those_of_the_library() {
     each(|format, spec, vector, label| {
         let Some(answer) = &vector.answer else { return };
         let plan = decode(format, spec, vector).unwrap_or_else(|error| panic!("{label}: {error}")).plan;

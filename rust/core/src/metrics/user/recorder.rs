@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_noted_in_one_process_arrives_in_another() {
+    fn metric_updates_buffered_in_one_process_apply_in_another() {
         let spec = spec("1", &[1.0]);
         let (there, metrics) = (ModelMetrics::buffered(&spec), Metrics::default());
         let here = metrics.model(&spec);
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn series_are_bounded_for_each_version_and_the_log_is_told_once() {
+    fn series_are_bounded_per_version_and_logged_once() {
         let metrics = Metrics::default();
         let first = metrics.model(&spec("1", &[]));
         let counter = |value: usize| MetricUpdate::counter("c", 1.0, labels(&value.to_string())).unwrap();
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_means_one_thing() {
+    fn metric_name_has_one_type() {
         let metrics = Metrics::default().model(&spec("1", &[1.0]));
         metrics.record(MetricUpdate::counter("c", 1.0, Labels::new()).unwrap()).unwrap();
         metrics.record(MetricUpdate::histogram("h", &[1.0], Labels::new(), &[1.0]).unwrap()).unwrap();
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_that_is_loaded_again_counts_on() {
+    fn reloaded_model_continues_its_counters() {
         let metrics = Metrics::default();
         for _ in 0..2 {
             let model = metrics.model(&spec("1", &[1.0]));

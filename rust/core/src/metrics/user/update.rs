@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn names_and_values_are_checked() {
+    fn invalid_metric_names_labels_and_values_are_refused() {
         let gauge = |name: &str| MetricUpdate::gauge(name, 1.0, Labels::new());
         assert!(gauge("x_1").is_ok() && gauge("_x").is_ok());
         for name in ["", "1x", "a b", "ä", "a:b", &"x".repeat(129)] {
@@ -193,13 +193,13 @@ mod tests {
     }
 
     #[test]
-    fn long_values_are_cut_at_a_character() {
+    fn long_label_values_are_truncated_at_a_character() {
         let update = MetricUpdate::gauge("x", 1.0, labels(&[("kind", &"ü".repeat(300))])).unwrap();
         assert_eq!(update.labels[0].1, "ü".repeat(128));
     }
 
     #[test]
-    fn a_number_falls_in_the_bucket_that_ends_at_it() {
+    fn bucket_bounds_are_inclusive() {
         let falls = |value| Observations::of(&[value], &[1.0, 2.0]).counts;
         assert_eq!(falls(0.0), [1, 0, 0]);
         assert_eq!(falls(1.0), [1, 0, 0]);

@@ -60,7 +60,7 @@ mod tests {
     const GOOD: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
     #[test]
-    fn a_traceparent_has_one_form() {
+    fn traceparent_syntax_is_strict() {
         let (ids, sampled) = parent(GOOD.as_bytes()).unwrap();
         assert_eq!(ids.traceparent(), GOOD);
         assert!(sampled);
@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_without_panic(text in prop::collection::vec(any::<u8>(), 0..80), tail in any::<Vec<u8>>()) {
+        fn arbitrary_bytes_never_panic(text in prop::collection::vec(any::<u8>(), 0..80), tail in any::<Vec<u8>>()) {
             let _ = parent(&text);
             let _ = parent(&[GOOD.as_bytes(), &tail].concat());
         }

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_choose_the_formats() {
+    fn content_type_and_accept_choose_the_formats() {
         use Format::{Arrow, Msgpack, Npy};
         let length = || HeaderName::from_static(JSON_LENGTH);
         for (headers, expected) in [

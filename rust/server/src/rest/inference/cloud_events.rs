@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_are_new_and_have_the_form_of_a_random_uuid() {
+    fn event_ids_are_distinct_random_uuids() {
         let ids: std::collections::HashSet<String> = (0..1000).map(|_| uuid::Uuid::new_v4().to_string()).collect();
         assert_eq!(ids.len(), 1000);
         for id in ids {

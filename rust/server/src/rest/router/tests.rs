@@ -10,7 +10,7 @@ fn example(route: &Route) -> String {
 }
 
 #[test]
-fn every_row_is_found_by_its_path() {
+fn every_route_is_found_by_its_path() {
     for row in ROUTES {
         let path = example(row);
         let same = |route: &Route| std::ptr::eq(route, row);
@@ -40,7 +40,7 @@ fn all_methods_of_a_path_have_one_category() {
 }
 
 #[test]
-fn every_described_route_has_an_id_and_a_summary_of_its_own_kind() {
+fn documented_routes_have_unique_ids_and_summaries() {
     let described: Vec<&Route> = ROUTES.iter().filter(|route| !route.hidden).collect();
     let ids: BTreeSet<&str> = described.iter().map(|route| route.doc.id).collect();
     assert_eq!(ids.len(), described.len());
@@ -49,7 +49,7 @@ fn every_described_route_has_an_id_and_a_summary_of_its_own_kind() {
 }
 
 #[test]
-fn every_named_schema_is_in_the_document() {
+fn schemas_named_by_routes_are_in_the_document() {
     let routes: Vec<Doc> = ROUTES.iter().filter(|route| !route.hidden).map(|route| route.doc).collect();
     let spec = ModelSpec { name: "m".into(), ..ModelSpec::default() };
     let bounds = RequestLimits { body_bytes: 1, header_bytes: 1, headers: 1, uri_bytes: 1, json_depth: 1 };
@@ -78,7 +78,7 @@ fn every_named_schema_is_in_the_document() {
 }
 
 #[test]
-fn other_methods_are_not_allowed() {
+fn allowed_methods_are_listed() {
     let methods = |path: &str| match Endpoint::find(&Config::default(), path) {
         Endpoint::Path(routes, _) => allowed(routes),
         _ => String::new(),
@@ -89,7 +89,7 @@ fn other_methods_are_not_allowed() {
 }
 
 #[test]
-fn documentation_can_be_switched_off() {
+fn docs_routes_can_be_disabled() {
     let config = Config { docs: false, ..Config::default() };
     for path in ["/docs", "/openapi.json", "/v2/models/m/docs"] {
         assert!(matches!(Endpoint::find(&config, path), Endpoint::Unknown), "{path}");
@@ -98,7 +98,7 @@ fn documentation_can_be_switched_off() {
 }
 
 #[test]
-fn the_page_needs_no_key() {
+fn docs_page_needs_no_access_key() {
     for path in ["/docs", "/v2/docs"] {
         let endpoint = Endpoint::find(&Config::default(), path);
         assert_eq!(endpoint.requirement(&Method::GET), Requirement::Nothing, "{path}");
@@ -140,7 +140,7 @@ fn every_route_has_its_category() {
 }
 
 #[test]
-fn a_models_name_does_not_change_the_category() {
+fn model_name_does_not_change_the_access_category() {
     for path in ["/v2", "/v2/", "/v2/models", "/v2/models/ready", "/v2/models/m/versions/config", "/v1/models"] {
         assert_eq!(of(path), Category::Metadata, "{path}");
     }

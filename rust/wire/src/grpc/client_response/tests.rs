@@ -40,7 +40,7 @@ fn message(outputs: Vec<InferOutputTensor>, raw: &[&[u8]]) -> pb::ModelInferResp
 }
 
 #[test]
-fn what_our_server_answers_is_read() {
+fn responses_of_penstock_are_decoded() {
     let spec = spec(vec![input("x", Datatype::Fp32, &[-1]), input("t", Datatype::Bytes, &[-1])]);
     let text = [&bytes_tensor::prefix(2).unwrap()[..], b"ab"].concat();
     let outputs = smallvec![
@@ -64,7 +64,7 @@ fn what_our_server_answers_is_read() {
 }
 
 #[test]
-fn typed_contents_of_other_servers_are_read() {
+fn typed_contents_of_other_servers_are_decoded() {
     let contents = pb::InferTensorContents { fp32_contents: vec![1.0, 2.0], ..Default::default() };
     let typed = InferOutputTensor { contents: Some(contents), ..output("FP32", &[2]) };
     for raw in [&[][..], &[&b""[..]]] {
@@ -77,7 +77,7 @@ fn typed_contents_of_other_servers_are_read() {
 }
 
 #[test]
-fn wrong_answers_say_what_is_wrong() {
+fn invalid_responses_are_errors_with_a_reason() {
     for (outputs, raw, expected) in [
         (vec![output("FP31", &[1])], vec![&b"abcd"[..]], "output 'y' has unknown datatype 'FP31'"),
         (vec![output("FP32", &[-1])], vec![b"abcd"], "output 'y' has the impossible shape [-1]"),
@@ -98,7 +98,7 @@ fn wrong_answers_say_what_is_wrong() {
 }
 
 #[test]
-fn an_error_within_a_stream_is_the_models() {
+fn stream_error_is_a_handler_error() {
     let message = pb::ModelStreamInferResponse { error_message: "no".to_owned(), infer_response: None };
     let error = decode_stream_response(message.encode_to_vec().into()).unwrap_err();
     assert_eq!((error.kind(), error.message()), (Kind::Handler, "no"));
@@ -113,13 +113,13 @@ fn message_of(outputs: Vec<InferOutputTensor>) -> pb::ModelStreamInferResponse {
 
 proptest! {
     #[test]
-    fn any_bytes_are_judged_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..96), cut in 0usize..96) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..96), cut in 0usize..96) {
         let whole = decoded(&bytes, 0);
         prop_assert_eq!(whole.is_ok(), decoded(&bytes, cut).is_ok());
     }
 
     #[test]
-    fn tensors_come_back_over_any_cut(raw in proptest::collection::vec(any::<u8>(), 0..64), cut in 0usize..128) {
+    fn tensors_round_trip_over_any_chunk_boundary(raw in proptest::collection::vec(any::<u8>(), 0..64), cut in 0usize..128) {
         let bytes = message(vec![output("UINT8", &[raw.len() as i64])], &[&raw]).encode_to_vec();
         let answer = decoded(&bytes, cut).unwrap();
         prop_assert_eq!(answer.outputs[0].tensor.as_slice(), raw);

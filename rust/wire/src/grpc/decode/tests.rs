@@ -51,7 +51,7 @@ fn integers(values: &[i32]) -> InferTensorContents {
 }
 
 #[test]
-fn inputs_are_put_in_the_models_order() {
+fn inputs_are_ordered_as_in_the_model() {
     let decoded = decoded(message(vec![n(2), x()], &[&[1, 0xff], &[0; 16]])).unwrap();
     let request = decoded.request;
     let tensors: Vec<_> = request.inputs.iter().flatten().map(|t| (t.datatype(), t.shape(), t.as_slice())).collect();
@@ -64,7 +64,7 @@ fn inputs_are_put_in_the_models_order() {
 }
 
 #[test]
-fn wrong_headers_are_refused() {
+fn invalid_input_descriptions_are_refused() {
     let cases = [
         (given("y", "FP32", &[1, 4]), "unexpected input 'y' for model 'm', expected 'x', 'n'"),
         (given("x", "FP31", &[1, 4]), "input 'x' has unknown datatype 'FP31', model 'm' expects FP32"),
@@ -110,7 +110,7 @@ fn raw_entries_and_inputs_must_agree() {
 }
 
 #[test]
-fn contents_beside_raw_entries_are_refused() {
+fn contents_with_raw_entries_are_refused() {
     let both = typed("x", "FP32", &[1, 4], floats(&[0.0; 4]));
     assert_eq!(
         refused(vec![n(2), both], &[&[0; 2], &[0; 16]]),
@@ -119,7 +119,7 @@ fn contents_beside_raw_entries_are_refused() {
 }
 
 #[test]
-fn an_input_without_elements_needs_no_data() {
+fn empty_input_needs_no_data() {
     let full = [7; 16];
     for raw in [&[&[][..], &full][..], &[&full]] {
         let decoded = decoded(message(vec![n(0), x()], raw)).unwrap();
@@ -133,7 +133,7 @@ fn an_input_without_elements_needs_no_data() {
 }
 
 #[test]
-fn an_input_without_data_is_refused() {
+fn input_without_data_is_refused() {
     let text = "input 'x' has no data, expected 4 elements of FP32 in contents.fp32_contents or raw_input_contents";
     assert_eq!(refused(vec![x()], &[]), text);
     assert_eq!(refused(vec![typed("x", "FP32", &[1, 4], InferTensorContents::default())], &[]), text);
@@ -144,7 +144,7 @@ fn an_input_without_data_is_refused() {
 }
 
 #[test]
-fn elements_in_another_field_are_refused() {
+fn elements_in_the_wrong_contents_field_are_refused() {
     assert_eq!(
         refused_typed("FP32", 2, integers(&[1, 2])),
         "input 't' of datatype FP32 has elements in contents.int_contents, expected contents.fp32_contents"
@@ -166,7 +166,7 @@ fn elements_in_another_field_are_refused() {
 }
 
 #[test]
-fn another_number_of_elements_is_refused() {
+fn wrong_element_count_is_refused() {
     assert_eq!(
         refused_typed("FP32", 3, floats(&[1.0; 2])),
         "input 't' has 2 elements in contents.fp32_contents, expected 3 for shape [3]"
@@ -178,7 +178,7 @@ fn another_number_of_elements_is_refused() {
 }
 
 #[test]
-fn values_that_do_not_fit_are_refused() {
+fn values_out_of_datatype_range_are_refused() {
     let unsigned = |value| InferTensorContents { uint_contents: vec![0, value], ..Default::default() };
     let cases = [
         ("INT8", integers(&[0, 128]), "128"),
@@ -196,7 +196,7 @@ fn values_that_do_not_fit_are_refused() {
 }
 
 #[test]
-fn broken_frames_of_raw_bytes_are_refused() {
+fn invalid_framing_of_raw_bytes_is_refused() {
     let spec = spec(vec![input("t", Datatype::Bytes, &[-1])]);
     let message = message(vec![given("t", "BYTES", &[2])], &[&[1, 0, 0, 0, b'a']]);
     let error = decode(&spec, envelope(&message), &Limits::default()).unwrap_err();
@@ -204,7 +204,7 @@ fn broken_frames_of_raw_bytes_are_refused() {
 }
 
 #[test]
-fn any_byte_but_zero_is_true() {
+fn nonzero_bool_bytes_become_one() {
     let spec = spec(vec![input("t", Datatype::Bool, &[-1])]);
     let message = message(vec![given("t", "BOOL", &[4])], &[&[0, 1, 2, 255]]);
     let decoded = decode(&spec, envelope(&message), &Limits::default()).unwrap();
@@ -212,7 +212,7 @@ fn any_byte_but_zero_is_true() {
 }
 
 #[test]
-fn batches_are_counted_and_bounded() {
+fn batch_rows_are_counted_and_bounded() {
     let mut spec = spec(vec![input("t", Datatype::Uint8, &[2])]);
     spec.batching = Some(Batching::new(3));
     let of = |rows: i64| {
@@ -224,7 +224,7 @@ fn batches_are_counted_and_bounded() {
 }
 
 #[test]
-fn requested_outputs_keep_their_order() {
+fn requested_outputs_stay_in_order() {
     let requesting = |names: &[&str]| {
         let output = |name: &&str| pb::InferRequestedOutputTensor { name: (*name).to_owned(), ..Default::default() };
         let outputs = names.iter().map(output).collect();
@@ -254,7 +254,7 @@ fn shared_memory_is_unsupported() {
 }
 
 #[test]
-fn classes_are_planned_for_outputs_that_have_an_order() {
+fn classification_requires_an_ordered_datatype() {
     let classify = |spec: &ModelSpec| {
         let output = pb::InferRequestedOutputTensor { name: "x_out".into(), parameters: shared("classification") };
         let request = ModelInferRequest { outputs: vec![output], ..message(vec![x(), n(1)], &[&[0; 16], &[0]]) };
@@ -271,7 +271,7 @@ fn classes_are_planned_for_outputs_that_have_an_order() {
 }
 
 #[test]
-fn long_lists_are_refused() {
+fn input_and_output_counts_are_bounded() {
     let limits = Limits { max_inputs: 1, max_outputs: 0, ..Limits::default() };
     let text =
         |message: ModelInferRequest| decode(&model(), envelope(&message), &limits).unwrap_err().message().to_owned();
@@ -281,7 +281,7 @@ fn long_lists_are_refused() {
 }
 
 #[test]
-fn the_handler_sees_id_and_parameters_if_it_asks() {
+fn context_handlers_get_id_and_parameters() {
     let parameters = [
         ("own".to_owned(), parameter(ParameterChoice::DoubleParam(0.5))),
         ("timeout".to_owned(), parameter(ParameterChoice::Uint64Param(250))),

@@ -22,7 +22,7 @@ fn joined(chunks: &BodyChunks) -> Vec<u8> {
 }
 
 #[test]
-fn an_output_without_elements_has_an_empty_entry() {
+fn empty_output_has_an_empty_raw_entry() {
     let (spec, answer) = answer(&[Bytes::new(), Bytes::from_static(b"ab"), Bytes::new()]);
     let plan = ResponsePlan::default();
     let message = response(&spec, &plan, &answer).unwrap();
@@ -34,7 +34,7 @@ fn an_output_without_elements_has_an_empty_entry() {
 }
 
 #[test]
-fn the_answer_says_who_answered_what() {
+fn response_names_model_version_id_and_outputs() {
     let (spec, answer) = answer(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
     let requested = [RequestedOutput::new(1, false)];
     let plan = ResponsePlan { id: "r1".into(), outputs: Some(requested.into_iter().collect()), ..Default::default() };
@@ -46,7 +46,7 @@ fn the_answer_says_who_answered_what() {
 }
 
 #[test]
-fn large_tensors_are_sent_as_they_lie_in_memory() {
+fn large_tensors_are_sent_without_copies() {
     let (small, large) = (Bytes::from(vec![1; OWN_CHUNK - 1]), Bytes::from(vec![2; OWN_CHUNK]));
     let (spec, answer) = answer(&[small.clone(), large.clone(), small, large.clone()]);
     let chunks = encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap();
@@ -58,13 +58,13 @@ fn large_tensors_are_sent_as_they_lie_in_memory() {
 }
 
 #[test]
-fn a_small_answer_is_one_chunk() {
+fn small_response_is_one_chunk() {
     let (spec, answer) = answer(&[Bytes::from_static(b"ab")]);
     assert_eq!(encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap().len(), 1);
 }
 
 #[test]
-fn tensors_of_our_own_are_copied() {
+fn aligned_tensors_are_encoded() {
     let (spec, mut answer) = answer(&[Bytes::new()]);
     let buffer = Buffer::Aligned(aligned_zeroed(OWN_CHUNK));
     answer.outputs[0] = Tensor::new(Datatype::Uint8, [OWN_CHUNK].into_iter().collect(), buffer).unwrap();
@@ -75,7 +75,7 @@ fn tensors_of_our_own_are_copied() {
 }
 
 #[test]
-fn an_answer_beyond_the_limit_is_refused() {
+fn response_over_the_grpc_limit_is_refused() {
     let entry = Bytes::from(vec![0; 1 << 20]);
     let (spec, answer) = answer(&vec![entry; 2048]);
     let error = encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap_err();
@@ -86,7 +86,7 @@ fn an_answer_beyond_the_limit_is_refused() {
 }
 
 #[test]
-fn more_outputs_than_declared_are_a_defect() {
+fn more_outputs_than_declared_are_an_internal_error() {
     let (mut spec, answer) = answer(&[Bytes::new(), Bytes::new()]);
     spec.outputs.pop();
     let error = response(&spec, &ResponsePlan::default(), &answer).unwrap_err();
@@ -106,7 +106,7 @@ fn parameter() -> impl Strategy<Value = Parameter> {
 
 proptest! {
     #[test]
-    fn encoding_is_prosts(
+    fn encoding_agrees_with_prost(
         sizes in proptest::collection::vec(prop_oneof![0usize..300, OWN_CHUNK - 2..OWN_CHUNK + 2], 0..5),
         parameters in proptest::collection::btree_map(".{0,5}", parameter(), 0..4),
         (id, version) in (".{0,200}", "[0-9]{0,3}"),
@@ -135,7 +135,7 @@ proptest! {
 }
 
 #[test]
-fn a_message_that_a_model_made_goes_as_it_is() {
+fn message_from_the_handler_is_sent_unchanged() {
     let (spec, mut response) = answer(&[]);
     let body = pb::ModelInferResponse { id: "its".to_owned(), ..Default::default() }.encode_to_vec();
     let headers = [("Content-Type", "application/grpc")].into_iter().collect();

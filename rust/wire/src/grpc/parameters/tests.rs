@@ -16,7 +16,7 @@ fn refused(name: &str, choice: ParameterChoice) -> String {
 }
 
 #[test]
-fn custom_parameters_of_all_five_kinds_are_kept() {
+fn custom_parameters_of_all_types_are_retained() {
     let kinds = [
         ("a", BoolParam(true)),
         ("b", Int64Param(-1)),
@@ -38,7 +38,7 @@ fn custom_parameters_of_all_five_kinds_are_kept() {
 }
 
 #[test]
-fn reserved_parameters_are_taken_out() {
+fn reserved_parameters_are_not_custom() {
     let accepted = [
         ("sequence_id", Int64Param(1)),
         ("sequence_id", Uint64Param(1)),
@@ -70,7 +70,7 @@ fn timeouts_are_microseconds_and_zero_is_none() {
 }
 
 #[test]
-fn reserved_parameters_of_another_type_are_refused() {
+fn reserved_parameters_of_wrong_type_are_refused() {
     let cases = [
         ("sequence_id", BoolParam(true), "parameter 'sequence_id' is the bool true, expected an integer or a string"),
         ("sequence_start", Int64Param(1), "parameter 'sequence_start' is the integer 1, expected a bool"),
@@ -96,7 +96,7 @@ fn reserved_parameters_of_another_type_are_refused() {
 }
 
 #[test]
-fn a_parameter_without_a_value_is_refused() {
+fn parameter_without_a_value_is_refused() {
     let unset = Given::from([("p".to_owned(), InferParameter::default())]);
     assert_eq!(request(unset.clone()).unwrap_err().message(), "parameter 'p' has no value");
     assert_eq!(
@@ -106,7 +106,7 @@ fn a_parameter_without_a_value_is_refused() {
 }
 
 #[test]
-fn shared_memory_that_is_off_is_named_as_unsupported() {
+fn disabled_shared_memory_is_unsupported_by_name() {
     let cases = [
         ("shared_memory_region", StringParam("r".to_owned())),
         ("shared_memory_offset", Int64Param(0)),
@@ -123,7 +123,7 @@ fn shared_memory_that_is_off_is_named_as_unsupported() {
 }
 
 #[test]
-fn classes_are_counted_from_one() {
+fn classification_requires_at_least_one_class() {
     let classes =
         |choice| tensor("output", "y", &given(&[("classification", choice)]), true, false).map(|read| read.classes);
     assert_eq!(classes(Int64Param(3)).unwrap(), 3);
@@ -142,7 +142,7 @@ fn classes_are_counted_from_one() {
 }
 
 #[test]
-fn other_parameters_of_tensors_are_let_be() {
+fn unknown_tensor_parameters_are_ignored() {
     assert!(
         tensor("input", "x", &given(&[("binary_data_size", Int64Param(4)), ("own", BoolParam(true))]), false, false)
             .is_ok()
@@ -163,7 +163,7 @@ fn parameters_round_trip() {
 }
 
 #[test]
-fn the_schedule_is_read_in_every_kind_of_integer() {
+fn schedule_accepts_signed_and_unsigned_integers() {
     let schedule = |parameters: &[_]| request(given(parameters)).unwrap().schedule.finish();
     // T29: priority comes unsigned from one client and signed from another, the id signed or as a text.
     assert_eq!(schedule(&[("priority", Uint64Param(2))]), Schedule { priority: 2, ..Schedule::default() });

@@ -12,7 +12,7 @@ fn refused(bytes: &[u8]) -> String {
 }
 
 #[test]
-fn raw_tensors_land_aligned_and_apart() {
+fn raw_tensors_are_aligned_and_separate() {
     let large = vec![7u8; 100_000];
     let bytes = message(vec![given("x", "UINT8", &[100_000])], &[&large, b"", b"abc"]).encode_to_vec();
     let envelope = from_chunks(&bytes, &[10, 50_000]).unwrap();
@@ -24,7 +24,7 @@ fn raw_tensors_land_aligned_and_apart() {
 }
 
 #[test]
-fn an_empty_message_has_nothing_in_it() {
+fn empty_message_decodes_to_defaults() {
     let envelope = from_chunks(&[], &[]).unwrap();
     assert_eq!(envelope.message, RequestMessage::default());
     assert!(envelope.raw.is_empty());
@@ -45,7 +45,7 @@ fn unknown_fields_are_skipped() {
 }
 
 #[test]
-fn bytes_that_are_no_message_are_refused() {
+fn malformed_messages_are_refused() {
     assert_eq!(refused(&[0x3a, 5, 1, 2]), "field 7 of the protobuf message has 5 bytes, the message ends after 2");
     assert_eq!(refused(&[0x2a, 9]), "field 5 of the protobuf message has 9 bytes, the message ends after 0");
     assert_eq!(refused(&[0x99, 6, 1]), "field 99 of the protobuf message has 8 bytes, the message ends after 1");
@@ -63,7 +63,7 @@ fn bytes_that_are_no_message_are_refused() {
 }
 
 #[test]
-fn a_length_of_2_to_the_64_is_only_a_refusal() {
+fn huge_field_length_is_refused() {
     let bytes = [&[0x3a][..], &[0xff; 9], &[1]].concat();
     assert_eq!(
         refused(&bytes),
@@ -72,7 +72,7 @@ fn a_length_of_2_to_the_64_is_only_a_refusal() {
 }
 
 #[test]
-fn the_frame_bounds_the_message_both_ways() {
+fn message_must_match_its_frame_length() {
     let mut decoder = MessageDecoder::new(3, &Limits::default());
     decoder.push(&[0x0a, 1]).unwrap();
     assert_eq!(decoder.push(b"mm").unwrap_err().message(), "the protobuf message is longer than its frame");
@@ -83,7 +83,7 @@ fn the_frame_bounds_the_message_both_ways() {
 }
 
 #[test]
-fn many_small_entries_are_refused_before_they_are_stored() {
+fn entry_counts_are_checked_before_storing() {
     let limits = Limits { max_inputs: 2, max_outputs: 1, ..Limits::default() };
     let refused = |field: u8, entries: usize| {
         let bytes = [field, 0].repeat(entries);
@@ -122,7 +122,7 @@ fn parameters_are_counted_over_the_whole_message() {
 }
 
 #[test]
-fn a_shape_of_many_dimensions_is_refused_before_it_is_decoded() {
+fn shape_of_many_dimensions_is_refused_before_decoding() {
     let dims = vec![1; 10_000];
     let bytes = message(vec![given("x", "UINT8", &dims)], &[]).encode_to_vec();
     assert_eq!(refused(&bytes), "input 'x' has a shape of 10000 dimensions, at most 32 are accepted");
@@ -139,13 +139,13 @@ fn prost_length(length: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_message_of_very_many_fields_is_refused() {
+fn message_of_too_many_fields_is_refused() {
     // An unknown varint field, over and over.
     assert_eq!(refused(&[0x98, 6, 1].repeat(20_000)), "the protobuf message has more than 16384 fields");
 }
 
 #[test]
-fn contents_are_measured_before_they_are_decoded() {
+fn contents_size_is_estimated_before_decoding() {
     let typed_bytes = |datatype: &str, dim: i64, contents| {
         let message = message(vec![typed("x", datatype, &[dim], contents)], &[]);
         crate::grpc::testing::envelope(&message).typed_bytes()
@@ -223,7 +223,7 @@ fn by_chunks(bytes: &[u8], cuts: &[usize]) -> Option<(pb::ModelInferRequest, Vec
 
 proptest! {
     #[test]
-    fn any_chunks_of_a_message_decode_as_the_whole(message in messages(), cuts in cuts()) {
+    fn chunked_message_decodes_as_the_whole(message in messages(), cuts in cuts()) {
         let bytes = message.encode_to_vec();
         let decoded = by_chunks(&bytes, &cuts);
         prop_assert!(decoded.is_some());
@@ -231,7 +231,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_judged_as_prost_judges_them(
+    fn damaged_messages_decode_or_fail_as_in_prost(
         message in messages(),
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         keep in any::<prop::sample::Index>(),
@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn arbitrary_bytes_are_judged_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), cuts in cuts()) {
+    fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..200), cuts in cuts()) {
         let _ = from_chunks(&bytes, &cuts);
     }
 }

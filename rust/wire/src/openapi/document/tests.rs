@@ -57,7 +57,7 @@ fn references(value: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_openapi_reference_resolves() {
     let document = made(&[testing::add()]);
     let found = references(&document);
     assert!(found.len() > 20);
@@ -67,7 +67,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn each_model_has_its_own_operation_and_example() {
+fn each_model_has_an_operation_and_example() {
     let document = made(&[testing::add()]);
     let operation = &document["paths"]["/v2/models/add/infer"]["post"];
     let example = &operation["requestBody"]["content"]["application/json"]["examples"]["request"]["value"];
@@ -81,7 +81,7 @@ fn each_model_has_its_own_operation_and_example() {
 }
 
 #[test]
-fn documents_keep_their_own_definitions() {
+fn document_schemas_retain_their_definitions() {
     let text = r##"{"$ref": "#/$defs/Node", "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}}}}}"##;
     let document = Document { schema: text.to_owned(), example: None };
     let input = TensorSpec {
@@ -98,14 +98,14 @@ fn documents_keep_their_own_definitions() {
 }
 
 #[test]
-fn a_server_without_models_has_a_document() {
+fn server_without_models_has_a_document() {
     let document = made(&[]);
     assert!(document["paths"]["/v2"]["get"].is_object());
     assert!(document["paths"].get("/v2/models/{model}").is_none());
 }
 
 #[test]
-fn a_format_is_there_where_it_has_a_place() {
+fn formats_are_listed_if_they_hold_the_datatype() {
     let tensor = |datatype| TensorSpec::new("x", datatype, vec![Some(2)]);
     let model = |name: &str, datatype| ModelSpec {
         name: name.into(),
@@ -127,7 +127,7 @@ fn a_format_is_there_where_it_has_a_place() {
 }
 
 #[test]
-fn an_open_model_takes_any_tensors_and_shows_its_routes() {
+fn raw_request_model_is_documented_with_its_routes() {
     let routes = ["POST /v1/models/my m:predict", "GET /files/{name}/{rest...}", "PURGE /files", "GET /metrics"];
     let spec = ModelSpec {
         name: "my m".into(),

@@ -48,7 +48,7 @@ fn has_place(format: Format, datatype: Datatype) -> bool {
 }
 
 #[test]
-fn content_types_lead_back() {
+fn content_types_round_trip() {
     for format in Format::ALL {
         assert_eq!(Format::from_content_type(format.content_type()), Some(format));
         assert_eq!(Format::accepted(format.content_type()), Some(Some(format)));
@@ -59,7 +59,7 @@ fn content_types_lead_back() {
 }
 
 #[test]
-fn what_has_no_place_is_refused_before_it_is_computed() {
+fn unsupported_datatypes_of_a_format_are_refused_before_inference() {
     let two =
         model("two", Vec::new(), vec![tensor("a", Datatype::Bf16, &[None]), tensor("b", Datatype::Bytes, &[None])]);
     let refusal = |format| check_response(format, &two, &ResponsePlan::default()).unwrap_err().message().to_owned();
@@ -76,7 +76,7 @@ fn what_has_no_place_is_refused_before_it_is_computed() {
 }
 
 #[test]
-fn an_answer_without_the_models_outputs_is_a_defect() {
+fn response_without_the_declared_outputs_is_an_internal_error() {
     for format in Format::ALL {
         let error = encode(format, &add(), &ResponsePlan::default(), &response(Vec::new())).unwrap_err();
         assert_eq!(error.kind(), Kind::Internal);
@@ -84,7 +84,7 @@ fn an_answer_without_the_models_outputs_is_a_defect() {
 }
 
 #[test]
-fn priorities_and_sequences_are_kept() {
+fn priorities_and_sequences_are_read_from_query_and_body() {
     let spec = identity(Datatype::Uint8, &[None]);
     let parameters = r#"{"priority":2,"sequence_id":7,"sequence_start":true}"#;
     let extras = RequestOptions::from_query(&spec, [("parameters", parameters)]).unwrap();
@@ -98,7 +98,7 @@ fn priorities_and_sequences_are_kept() {
 }
 
 #[test]
-fn items_of_msgpack() {
+fn msgpack_items_are_decoded() {
     for (bytes, item) in [
         (&b"\x05"[..], Item::Uint(5)),
         (b"\xff", Item::Int(-1)),
@@ -127,7 +127,7 @@ fn items_of_msgpack() {
 
 proptest! {
     #[test]
-    fn what_is_answered_can_be_sent(
+    fn encoded_responses_decode_as_requests(
         format in 0usize..5,
         datatype in 0..Datatype::ALL.len(),
         rows in 0usize..4,
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_panic(
+    fn arbitrary_bytes_never_panic(
         format in 0usize..5,
         body in proptest::collection::vec(any::<u8>(), 0..200),
     ) {
@@ -160,7 +160,7 @@ proptest! {
     }
 
     #[test]
-    fn broken_bodies_are_judged_without_panic(
+    fn damaged_bodies_never_panic(
         format in 0usize..5,
         datatype in 0..Datatype::ALL.len(),
         at in any::<prop::sample::Index>(),

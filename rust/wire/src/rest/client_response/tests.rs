@@ -23,7 +23,7 @@ fn output(rest: &str) -> String {
 }
 
 #[test]
-fn answers_of_other_servers_are_read() {
+fn responses_of_other_servers_are_decoded() {
     let json = br#" {"id":null,"model_version":null,"model_name":"m\u00e9","more":{"a":[1]},"parameters":{"nested":{"a":1},
         "none":null,"k":1,"u":18446744073709551615,"f":1.5,"b":true,"s":"t"},
         "outputs":[{"data":[[1,2],[3,4]],"shape":[2,2],"parameters":{"content_type":"np"},"name":"y","datatype":"INT16"},
@@ -42,7 +42,7 @@ fn answers_of_other_servers_are_read() {
 }
 
 #[test]
-fn wrong_answers_say_what_is_wrong() {
+fn invalid_responses_are_errors_with_a_reason() {
     let binary =
         |size: &str| output(&format!(r#""datatype":"FP32","shape":[1],"parameters":{{"binary_data_size":{size}}}"#));
     for (json, tail, expected) in [
@@ -69,7 +69,7 @@ fn wrong_answers_say_what_is_wrong() {
 }
 
 #[test]
-fn bytes_are_read_in_place() {
+fn binary_tail_is_read_in_place() {
     let json = output(r#""datatype":"UINT8","shape":[300000],"parameters":{"binary_data_size":300000}"#);
     let mut decoder = begin_response(json.as_bytes(), 300_000, &Limits::default()).unwrap();
     let mut at = 0_u32;
@@ -92,7 +92,7 @@ fn bytes_are_read_in_place() {
 }
 
 #[test]
-fn a_body_that_ends_early_names_the_output() {
+fn truncated_body_names_the_output() {
     let json = output(r#""datatype":"UINT8","shape":[3],"parameters":{"binary_data_size":3}"#);
     let mut decoder = begin_response(json.as_bytes(), 3, &Limits::default()).unwrap();
     decoder.write(&[1]).unwrap();
@@ -102,7 +102,7 @@ fn a_body_that_ends_early_names_the_output() {
 
 proptest! {
     #[test]
-    fn what_our_server_answers_is_read(values in proptest::collection::vec(any::<u16>(), 0..9), binary: bool, cut in 0usize..20) {
+    fn responses_of_penstock_are_decoded(values in proptest::collection::vec(any::<u16>(), 0..9), binary: bool, cut in 0usize..20) {
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_le_bytes()).collect();
         let tensor = Tensor::new(Datatype::Uint16, smallvec![values.len()], Buffer::Shared(bytes.clone().into())).unwrap();
         let response = InferResponse {
@@ -123,7 +123,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_panic(json in proptest::collection::vec(any::<u8>(), 0..64), tail in 0usize..9) {
+    fn arbitrary_bytes_never_panic(json in proptest::collection::vec(any::<u8>(), 0..64), tail in 0usize..9) {
         let _ = decoded(&json, &vec![0; tail], 1);
     }
 }

@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn infer_requests_are_recognised() {
+    fn infer_requests_are_detected() {
         for (json, expected) in [
             (r#"{"id":"1","inputs":[{"name":"x","datatype":"FP32","shape":[1],"data":[1]}]}"#, true),
             (r#"{"inputs":[1,2]}"#, false),
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_by_name() {
+    fn invalid_generate_requests_are_refused_by_name() {
         for (spec, json, message) in [
             (
                 identity(Datatype::Int32, &[Some(3)]),
@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn members_that_name_no_input_are_parameters() {
+    fn members_other_than_inputs_are_parameters() {
         let spec = ModelSpec { wants_context: true, ..identity(Datatype::Bytes, &[Some(1)]) };
         let json = r#"{"id":"7","seed":3,"parameters":{"x":"hi","stop":["a","b"],"details":true,"timeout":5}}"#;
         let generate = read(&spec, json).unwrap();

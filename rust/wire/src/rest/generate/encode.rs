@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn details_have_an_object_of_their_own() {
+    fn details_are_a_separate_object() {
         assert_eq!(
             written(&ResponsePlan::default(), &[5], true),
             r#"{"model_name":"m","model_version":"1","details":{"finish":true,"n":0},"text":"h\"","n":5}"#
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn events_are_framed_exactly() {
+    fn generate_events_have_exact_framing() {
         let mut out = Vec::new();
         let (spec, plan, options) = (spec(), ResponsePlan::default(), EncodeOptions::default());
         for form in [Form::Generated { details: false }, Form::Infer] {

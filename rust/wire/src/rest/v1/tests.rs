@@ -48,7 +48,7 @@ fn echo(spec: &ModelSpec, json: &str) -> String {
 }
 
 #[test]
-fn instances_are_one_request_for_a_model_that_batches() {
+fn instances_are_one_request_for_a_batching_model() {
     let spec = batched(identity(Datatype::Int32, &[None]));
     for json in [r#"{"instances":[[1,2],[3,4],[5,6]]}"#, r#"{"instances":[{"x":[1,2]},[3,4],{"x":[5,6]}]}"#] {
         let call = decoded(&spec, json);
@@ -61,7 +61,7 @@ fn instances_are_one_request_for_a_model_that_batches() {
 }
 
 #[test]
-fn instances_are_requests_of_their_own_for_a_model_that_does_not() {
+fn instances_are_separate_requests_without_batching() {
     let spec = identity(Datatype::Int32, &[None]);
     let call = decoded(&spec, r#"{"signature_name":"serving_default","instances":[[1,2],[3]]}"#);
     let shapes: Vec<&[usize]> = call.requests.iter().map(|request| input(request).shape()).collect();
@@ -86,7 +86,7 @@ fn inputs_are_whole_tensors() {
 }
 
 #[test]
-fn scalars_and_empty_lists_have_shapes_too() {
+fn shapes_of_scalars_and_empty_lists_are_inferred() {
     let scalars = batched(identity(Datatype::Fp32, &[]));
     assert_eq!(input(&decoded(&scalars, r#"{"instances":[1,2.5,-3e1]}"#).requests[0]).shape(), [3]);
     let matrices = identity(Datatype::Fp32, &[None, None]);
@@ -95,7 +95,7 @@ fn scalars_and_empty_lists_have_shapes_too() {
 }
 
 #[test]
-fn an_optional_input_is_in_all_instances_or_in_none() {
+fn optional_input_is_in_all_instances_or_none() {
     let mut spec = add();
     spec.inputs[1].optional = true;
     let given = decoded(&spec, r#"{"instances":[{"a":[1,2,3,4],"b":[1,2,3,4]}]}"#);
@@ -113,7 +113,7 @@ fn an_optional_input_is_in_all_instances_or_in_none() {
 }
 
 #[test]
-fn strings_may_be_base64() {
+fn strings_accept_base64_objects() {
     let spec = identity(Datatype::Bytes, &[]);
     let call = decoded(&spec, r#"{"instances":["a\n",{"b64":"AP8="},{"x":{"b64":""}}]}"#);
     let elements: Vec<&[u8]> = call.requests.iter().map(|request| &input(request).as_slice()[4..]).collect();
@@ -129,7 +129,7 @@ fn strings_may_be_base64() {
 }
 
 #[test]
-fn documents_go_in_and_out_as_they_are() {
+fn json_documents_pass_through_unchanged() {
     let mut spec = identity(Datatype::Bytes, &[]);
     (spec.inputs[0].document, spec.outputs[0].document) = (true, true);
     for document in ["{ \"x\":[1, null]}", "[]", "\"a\"", "1.50", "null", "{\"b64\":\"AA==\"}", "true"] {
@@ -154,7 +154,7 @@ fn documents_go_in_and_out_as_they_are() {
 }
 
 #[test]
-fn answers_are_nested_by_rows() {
+fn predictions_are_nested_by_rows() {
     let matrices = batched(identity(Datatype::Fp32, &[None, Some(2)]));
     let json = r#"{"instances":[[[1.0,2.5]],[[3.0,4.0]]]}"#;
     assert_eq!(echo(&matrices, json), json.replace("instances", "predictions"));
@@ -169,7 +169,7 @@ fn answers_are_nested_by_rows() {
 }
 
 #[test]
-fn refusals_name_the_instance_and_what_is_expected() {
+fn refusals_name_the_instance_and_the_expectation() {
     let one = batched(identity(Datatype::Fp32, &[None]));
     let fixed = identity(Datatype::Uint8, &[Some(2), Some(2)]);
     for (spec, json, message) in [
@@ -226,7 +226,7 @@ fn refusals_name_the_instance_and_what_is_expected() {
 }
 
 #[test]
-fn parameters_reach_the_caller_info_of_every_instance() {
+fn parameters_reach_every_instance() {
     let spec = ModelSpec { wants_context: true, ..identity(Datatype::Fp32, &[]) };
     let call = decoded(&spec, r#"{"parameters":{"k":1,"timeout":5},"instances":[1,2]}"#);
     assert_eq!(call.timeout, Some(std::time::Duration::from_micros(5)));
@@ -287,7 +287,7 @@ fn nest(shape: &[usize], elements: &mut impl Iterator<Item = String>) -> String 
 
 proptest! {
     #[test]
-    fn what_is_read_comes_back_as_it_was((datatype, shape, rows) in case()) {
+    fn v1_requests_round_trip((datatype, shape, rows) in case()) {
         let spec = batched(identity(datatype, &[None, None]));
         let call = decoded(&spec, &format!("{{\"instances\":{rows}}}"));
         let inner = if shape[1] == 0 { [0, 0] } else { [shape[1], shape[2]] };
@@ -300,7 +300,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_are_judged_without_panic(
+    fn arbitrary_bytes_never_panic(
         start in 0_usize..4, bytes in proptest::collection::vec(any::<u8>(), 0..60), batch: bool, document: bool,
     ) {
         let mut spec = identity(Datatype::Bytes, &[None]);

@@ -80,7 +80,7 @@ impl TestServer {
 }
 
 #[test]
-fn a_request_reaches_its_model_as_it_is() {
+fn raw_request_reaches_its_model_unchanged() {
     let server = serve(Config::default(), &["POST /score/{customer}", "GET /files/{path...}"], echo);
     let (status, text) = server.text("POST /score/anna%20m%2F%C3%BC?x=1&y=%20", "{\"a\":1}");
     let expected = "POST /score/{customer}|POST|/score/anna%20m%2F%C3%BC|x=1&y=%20";
@@ -103,7 +103,7 @@ fn other_paths_reach_the_built_in_routes() {
 }
 
 #[test]
-fn other_methods_are_refused_with_the_allowed_ones() {
+fn other_methods_are_refused_with_an_allow_header() {
     let server = serve(Config::default(), &["POST /a", "GET /a", "PUT /v2/health/live", "POST /"], echo);
     let refused = |line: &str| {
         let response = server.call(line, "");
@@ -120,7 +120,7 @@ fn other_methods_are_refused_with_the_allowed_ones() {
 }
 
 #[test]
-fn a_declared_route_precedes_a_built_in_one() {
+fn declared_route_precedes_a_built_in_one() {
     let routes = ["GET /metrics", "POST /v1/models/m:predict", "POST /{all...}"];
     let server = serve(Config::default(), &routes, echo);
     assert!(server.text("GET /metrics", "").1.starts_with("GET /metrics|"));
@@ -131,7 +131,7 @@ fn a_declared_route_precedes_a_built_in_one() {
 }
 
 #[test]
-fn a_route_of_the_whole_path_replaces_inference() {
+fn literal_route_of_an_inference_path_replaces_inference() {
     let routes = ["POST /v2/models/my model/infer", "POST /v2/models/{m}/versions/1/infer", "POST /{all...}"];
     let server = serve(Config::default(), &routes, echo);
     let taken = "POST /v2/models/my model/infer|POST|/v2/models/my%20model/infer|a=b|[]|no tensors";
@@ -151,7 +151,7 @@ fn a_route_of_the_whole_path_replaces_inference() {
 }
 
 #[test]
-fn the_model_sets_status_headers_and_errors() {
+fn model_sets_status_headers_and_errors() {
     let server = serve(Config::default(), &["GET /{what}"], |http| match &*http.path_params[0].1 {
         "teapot" => Ok(ResponseHead { headers: [("X-Pot", "tea")].into_iter().collect(), ..head(418, "short".into()) }),
         "split" => Ok(ResponseHead { headers: [("x", "a\r\nb: c")].into_iter().collect(), ..head(200, String::new()) }),
@@ -173,7 +173,7 @@ fn the_model_sets_status_headers_and_errors() {
 }
 
 #[test]
-fn a_fallback_answers_what_the_model_does_not() {
+fn fallback_serves_failed_and_misdirected_requests() {
     let server = serve(Config::default(), &["POST /{what}"], |http| match &*http.path_params[0].1 {
         "misdirected" => Ok(head(421, "the first's".into())),
         "fails" => Err(penstock_core::Error::handler("broken")),
@@ -195,7 +195,7 @@ fn a_fallback_answers_what_the_model_does_not() {
 }
 
 #[test]
-fn a_refusal_has_its_reason() {
+fn refused_request_gets_the_reason() {
     let server = serve(Config::default(), &["GET /a"], echo);
     server.model.set_refusal(Some("it warms up"));
     let refused = server.call("GET /a", "");
@@ -208,7 +208,7 @@ fn a_refusal_has_its_reason() {
 }
 
 #[test]
-fn limits_and_keys_apply() {
+fn body_limits_and_access_keys_apply_to_routes() {
     let mut access = Access::default();
     access.restrict(Category::Inference, "x-key", "secret").unwrap();
     let mut config = Config { access, ..Config::default() };

@@ -137,7 +137,7 @@ fn unpacked(contents: &InferTensorContents) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn every_form_of_every_datatype_decodes_to_its_bytes((form, cases) in forms_and_cases(), cuts in cuts()) {
+    fn every_contents_form_of_every_datatype_decodes((form, cases) in forms_and_cases(), cuts in cuts()) {
         let declared = cases.iter().enumerate();
         let spec = spec(declared.map(|(index, case)| input(&format!("t{index}"), case.datatype, &[-1, -1])).collect());
         let envelope = from_chunks(&encoded(&cases, form), &cuts).unwrap();
@@ -152,7 +152,7 @@ proptest! {
     }
 
     #[test]
-    fn damaged_messages_are_judged_without_panic(
+    fn damaged_messages_never_panic(
         (form, cases) in forms_and_cases(),
         damage in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
