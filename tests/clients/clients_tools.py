@@ -1,4 +1,4 @@
-"""Where the repository is, and the tools that setup_tools.py fetched."""
+"""Paths of the repository and of the tools that setup_tools.py installs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that these tests drive, each where setup_tools.py puts it; and a server for them."""
+"""Fixtures of the external client tools that setup_tools.py installs, and of a server for them."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from serving_process import Serving
 
 
 class Tool:
-    """A program that is run to its end."""
+    """A program that runs until it exits."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def __call__(self, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-        """Runs it; it must end well."""
+        """Runs the program and requires exit status 0."""
         done = subprocess.run(
             [self.path, *arguments],
             check=False,
@@ -33,11 +33,11 @@ class Tool:
 
 
 def find(name: str) -> Tool:
-    """A tool from the folder of tools, else from the path; skips the test where it is in neither."""
-    found = shutil.which(name, path=str(TOOLS / "bin")) or shutil.which(name)
-    if found is None:
+    """A tool from the tools folder or from PATH; skips the test if it is not installed."""
+    path = shutil.which(name, path=str(TOOLS / "bin")) or shutil.which(name)
+    if path is None:
         pytest.skip(f"{name} is not installed; python tests/clients/setup_tools.py fetches it")
-    return Tool(found)
+    return Tool(path)
 
 
 @pytest.fixture
@@ -72,6 +72,6 @@ def perf_analyzer() -> Tool:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Serving]:
-    """models/double.py, over HTTP and gRPC."""
+    """Server of models/double.py over HTTP and gRPC."""
     with Serving("double.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0") as server:
         yield server

@@ -1,4 +1,4 @@
-// What test_k6.py runs in k6: REST, gRPC by reflection and by our proto, and gRPC's health.
+// Script of test_k6.py: REST, gRPC with reflection and with the proto file, and gRPC health.
 import encoding from "k6/encoding";
 import grpc from "k6/net/grpc";
 import http from "k6/http";
@@ -20,8 +20,8 @@ export const options = {
 export default function () {
   const url = `${__ENV.HTTP}/v2/models/double/infer`;
   const body = JSON.stringify({ id: "7", inputs: [{ ...tensor, data: [0, 1, 2, 3] }] });
-  const answer = http.post(url, body);
-  check(answer, {
+  const response = http.post(url, body);
+  check(response, {
     "REST answers": (r) => r.status === 200,
     "REST doubles": (r) => String(r.json("outputs.0.data")) === "0,2,4,6" && r.json("id") === "7",
   });
@@ -31,13 +31,13 @@ export default function () {
     if (__ITER === 0) {
       client.connect(__ENV.GRPC, { plaintext: true, reflect: name === "reflected" });
     }
-    const asked = { model_name: "double", inputs: [tensor], raw_input_contents: [raw] };
-    const found = client.invoke("inference.GRPCInferenceService/ModelInfer", asked);
-    check(found, {
+    const request = { model_name: "double", inputs: [tensor], raw_input_contents: [raw] };
+    const reply = client.invoke("inference.GRPCInferenceService/ModelInfer", request);
+    check(reply, {
       [`gRPC answers, ${name}`]: (r) => r.status === grpc.StatusOK,
       [`gRPC doubles, ${name}`]: (r) => r.message.rawOutputContents[0] === doubled,
     });
-    const refused = client.invoke("inference.GRPCInferenceService/ModelInfer", { ...asked, model_name: "nobody" });
+    const refused = client.invoke("inference.GRPCInferenceService/ModelInfer", { ...request, model_name: "missing" });
     check(refused, { [`gRPC refuses, ${name}`]: (r) => r.status === grpc.StatusNotFound });
     check(client.healthCheck("double"), {
       [`gRPC health, ${name}`]: (r) => r.status === grpc.HealthCheckServing,

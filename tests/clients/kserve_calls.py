@@ -1,4 +1,4 @@
-"""What test_kserve.py runs in KServe's environment: every call of its clients. Prints what they saw as JSON."""
+"""Script of test_kserve.py for KServe's environment: makes every call of its clients and prints the results as JSON."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def values(response: Any) -> list[float]:
 async def v1(url: str) -> dict[str, Any]:
     async with InferenceRESTClient(RESTConfig(protocol="v1", retries=0)) as client:
         try:
-            unknown = await client.infer(url, {"instances": [[1]]}, model_name="nobody")
+            unknown = await client.infer(url, {"instances": [[1]]}, model_name="missing")
         except httpx.HTTPStatusError as error:
             unknown = error.response.status_code
         return {
@@ -48,7 +48,7 @@ async def v2(url: str) -> dict[str, Any]:
             "ready": await client.is_model_ready(url, "rows"),
             "infer": values(await client.infer(url, request(binary=False), model_name="rows")),
             "binary": values(await client.infer(url, request(binary=True), model_name="rows")),
-            "unknown": await client.is_model_ready(url, "nobody"),
+            "unknown": await client.is_model_ready(url, "missing"),
         }
 
 

@@ -1,4 +1,4 @@
-"""Calls `double` with what MLServer's own clients are made of, and prints what came back as JSON.
+"""Calls `double` with the codecs of MLServer's clients, and prints the responses as JSON.
 
 Run by an interpreter that has MLServer: `python mlserver_calls.py HTTP_URL GRPC_ADDRESS`.
 """
@@ -30,16 +30,16 @@ def main(http: str, address: str) -> None:
         data=request.model_dump_json().encode(),
         headers={"content-type": "application/json"},
     )
-    with urllib.request.urlopen(post, timeout=20) as answer:
-        seen = {"rest": values(InferenceResponse.model_validate_json(answer.read()))}
+    with urllib.request.urlopen(post, timeout=20) as response:
+        results = {"rest": values(InferenceResponse.model_validate_json(response.read()))}
     with grpc.insecure_channel(address) as channel:
         stub = dataplane_pb2_grpc.GRPCInferenceServiceStub(channel)
         for name, use_raw in (("typed", False), ("raw", True)):
             message = ModelInferRequestConverter.from_types(
                 request, model_name="double", model_version=None, use_raw=use_raw
             )
-            seen[name] = values(ModelInferResponseConverter.to_types(stub.ModelInfer(message, timeout=20)))
-    print(json.dumps(seen))
+            results[name] = values(ModelInferResponseConverter.to_types(stub.ModelInfer(message, timeout=20)))
+    print(json.dumps(results))
 
 
 if __name__ == "__main__":

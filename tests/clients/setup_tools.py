@@ -1,14 +1,14 @@
-"""Fetches what tests/clients drives: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-KServe's and MLServer's clients; and, for tests/compat, the real PyTriton and Inferless, KServe's old dialect, Ray,
+"""Installs the tools of tests/clients: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
+the clients of KServe and MLServer. For tests/compat: the real PyTriton and Inferless, KServe's old dialect, Ray,
 DigitalHub's SDK and Modelbit's client.
 
-Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything goes into one folder, PENSTOCK_TEST_TOOLS
-or .tools in the repository, and nothing else of the machine changes. It needs pip; `go` for all but perf_analyzer and
-KServe's; for perf_analyzer `apt-get` and `dpkg-deb`, and root only where apt has no list of packages yet. What is
-there already is not fetched again. Tests whose tool is not there are skipped, and say so.
+Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything is installed into one folder,
+PENSTOCK_TEST_TOOLS or .tools in the repository; nothing else on the machine changes. It needs pip, and `go` for the Go
+tools. perf_analyzer needs `apt-get` and `dpkg-deb`, and root only if apt has no package lists yet. Installed tools are
+not fetched again. Tests whose tool is missing are skipped with a reason.
 
-Modelbit's client is fetched only where it is asked for by its name: it is no free software, and whoever fetches it is
-bound by its licence.
+Modelbit's client is installed only if it is named: it is not free software, and its licence binds those who install
+it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ PERF_ANALYZER_DEB = "libb64-0d"
 
 
 def main(wanted: list[str]) -> int:
-    """Fetches the named tools, or all that everybody may use."""
+    """Installs the named tools, or all that are free to use."""
     for name in wanted or [one for one in RECIPES if one not in BY_NAME_ONLY]:
         print(f"{name}: fetching into {TOOLS}", flush=True)
         RECIPES[name]()
@@ -59,31 +59,31 @@ def main(wanted: list[str]) -> int:
 
 
 def ghz() -> None:
-    """The gRPC load generator."""
+    """Installs the gRPC load generator."""
     if not (BIN / "ghz").exists():
         _go_install(GHZ)
 
 
 def grpcurl() -> None:
-    """The curl of gRPC, which asks the server for its messages."""
+    """Installs the command-line gRPC client, which uses reflection."""
     if not (BIN / "grpcurl").exists():
         _go_install(GRPCURL)
 
 
 def k6() -> None:
-    """The load generator whose scripts are JavaScript."""
+    """Installs the load generator with scripts in JavaScript."""
     if not (BIN / "k6").exists():
         _go_install(K6)
 
 
 def h2spec() -> None:
-    """The conformance test of HTTP/2 servers."""
+    """Installs the conformance test of HTTP/2 servers."""
     if not (BIN / "h2spec").exists():
         _go_install(H2SPEC)
 
 
 def kserve() -> None:
-    """KServe's clients, in an environment of their own: what they pin would not go with the other clients."""
+    """Installs KServe's clients in a separate environment, because their pins conflict with the other clients."""
     home = TOOLS / "kserve"
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
@@ -91,24 +91,24 @@ def kserve() -> None:
 
 
 def kserve_crds() -> None:
-    """KServe's definitions of its resources, as clusters have them: files in the module of its controller."""
+    """Installs the custom resource definitions of KServe, which are files in the Go module of its controller."""
     home = TOOLS / "kserve_crds"
     if home.exists():
         return
     if shutil.which("go") is None:
         raise SystemExit(f"{KSERVE_MODULE} needs go; see https://go.dev/doc/install")
     with tempfile.TemporaryDirectory() as folder:
-        # A cache of its own, that can be removed: of a large module, two files are wanted.
+        # A temporary module cache, because only two files of a large module are needed.
         cache = {"GOMODCACHE": folder, "GOFLAGS": "-modcacherw"}
         _run("go", "mod", "download", KSERVE_MODULE, folder=Path(folder), environment=cache)
-        found = Path(folder, KSERVE_MODULE, "config", "crd", "full")
+        definitions = Path(folder, KSERVE_MODULE, "config", "crd", "full")
         home.mkdir(parents=True)
         for name in KSERVE_DEFINITIONS:
-            shutil.copyfile(found / name, home / name)
+            shutil.copyfile(definitions / name, home / name)
 
 
 def kserve13() -> None:
-    """The last KServe of the old dialect, whole: Ray is among what it imports. No newer Python than 3.11 runs it."""
+    """Installs the last KServe of the old dialect with all dependencies; it imports Ray and needs Python 3.11 or older."""
     home = TOOLS / "kserve13"
     if home.exists():
         return
@@ -120,7 +120,7 @@ def kserve13() -> None:
 
 
 def ray() -> None:
-    """Ray Serve as it is today, for models that it runs; KServe's old dialect brings the one of its time."""
+    """Installs the current Ray Serve; the environment of KServe's old dialect has an older one."""
     home = TOOLS / "ray"
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
@@ -128,7 +128,7 @@ def ray() -> None:
 
 
 def digitalhub() -> None:
-    """DigitalHub's SDK, for the functions that it makes; in an environment of its own."""
+    """Installs DigitalHub's SDK in a separate environment, to create functions with it."""
     home = TOOLS / "digitalhub"
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
@@ -136,7 +136,7 @@ def digitalhub() -> None:
 
 
 def mlserver() -> None:
-    """MLServer, for what its own clients are made of; in an environment of its own, as KServe's."""
+    """Installs MLServer, for its codecs and converters, in a separate environment."""
     home = TOOLS / "mlserver"
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
@@ -144,7 +144,7 @@ def mlserver() -> None:
 
 
 def modelbit() -> None:
-    """Modelbit's client; in an environment of its own: it wants an old numpy."""
+    """Installs Modelbit's client in a separate environment, because it needs an old numpy."""
     home = TOOLS / "modelbit"
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
@@ -152,7 +152,7 @@ def modelbit() -> None:
 
 
 def pytriton() -> None:
-    """The real PyTriton, to compare with; in an environment of its own: it wants an old numpy."""
+    """Installs the real PyTriton, to compare with, in a separate environment, because it needs an old numpy."""
     home = TOOLS / "pytriton"
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
@@ -160,7 +160,7 @@ def pytriton() -> None:
 
 
 def inferless() -> None:
-    """The real inferless package, whose client calls ours; in an environment of its own: it wants an old numpy."""
+    """Installs the real inferless package, whose client calls Penstock, in a separate environment with an old numpy."""
     home = TOOLS / "inferless"
     if home.exists():
         return
@@ -172,7 +172,7 @@ def inferless() -> None:
 
 
 def go_client() -> None:
-    """The plugins that write Go from proto files, and a protoc to run them."""
+    """Installs the protoc plugins that generate Go, and a protoc to run them."""
     for plugin in GO_PLUGINS:
         if not (BIN / plugin.partition("@")[0].rpartition("/")[2]).exists():
             _go_install(plugin)
@@ -181,13 +181,13 @@ def go_client() -> None:
 
 
 def perf_analyzer() -> None:
-    """Triton's load generator, from its client's wheel, with the two libraries that the wheel leaves out."""
+    """Installs Triton's load generator from the client's wheel, with the two libraries that the wheel lacks."""
     if (BIN / "perf_analyzer").exists():
         return
     home = TOOLS / "perf_analyzer"
     _pip("install", "--no-deps", "--target", str(home), *PERF_ANALYZER)
     if subprocess.run(["apt-cache", "show", PERF_ANALYZER_DEB], check=False, capture_output=True).returncode != 0:
-        # A bare container has no list of packages yet. Only this step needs root.
+        # A bare container has no package lists yet. Only this step needs root.
         _run("apt-get", "update", "-qq")
     with tempfile.TemporaryDirectory() as folder:
         _run("apt-get", "download", "-qq", PERF_ANALYZER_DEB, folder=Path(folder))
@@ -202,7 +202,7 @@ def perf_analyzer() -> None:
 
 
 def js_client() -> None:
-    """gRPC's library for Node; and Node itself, from its wheel, where there is none."""
+    """Installs gRPC for Node, and Node from its wheel if npm is missing."""
     home = TOOLS / "js"
     environment = {}
     if shutil.which("npm") is None:
@@ -239,7 +239,7 @@ RECIPES: dict[str, Callable[[], None]] = {
 }
 
 BY_NAME_ONLY = {"modelbit"}
-"""What is not fetched unless it is named."""
+"""Tools that are installed only if named."""
 
 
 def _go_install(package: str) -> None:

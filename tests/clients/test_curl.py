@@ -1,4 +1,4 @@
-"""curl: the line that a started server prints works as printed, and so do the ways to send (case G10)."""
+"""curl: the command that a started server prints, and large bodies over every HTTP version (case G10)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ MODELS = {
 
 @pytest.mark.parametrize("unix", [False, True], ids=["tcp", "unix"])
 @pytest.mark.parametrize(("source", "expected"), MODELS.values(), ids=MODELS)
-def test_the_printed_line(
+def test_printed_curl_command_runs(
     source: str, expected: dict[str, Any], unix: bool, tmp_path: Path, curl: Callable[..., Any]
 ) -> None:
     (tmp_path / "app.py").write_text(source)
@@ -66,7 +66,7 @@ def test_the_printed_line(
     assert {key: output[key] for key in expected} == expected
 
 
-def test_a_model_without_an_example_is_asked_for_its_metadata(tmp_path: Path, curl: Callable[..., Any]) -> None:
+def test_curl_command_of_model_without_example_gets_metadata(tmp_path: Path, curl: Callable[..., Any]) -> None:
     (tmp_path / "app.py").write_text(
         "import dataclasses\nfrom penstock import model\n"
         "@dataclasses.dataclass\nclass Endless:\n    next: 'Endless'\n"
@@ -78,7 +78,7 @@ def test_a_model_without_an_example_is_asked_for_its_metadata(tmp_path: Path, cu
     assert json.loads(done.stdout)["name"] == "served"
 
 
-def test_compressed_answers(tmp_path: Path, curl: Callable[..., Any]) -> None:
+def test_curl_accepts_compressed_responses(tmp_path: Path, curl: Callable[..., Any]) -> None:
     (tmp_path / "app.py").write_text(
         "import numpy as np\nfrom penstock import Tensor, model\n"
         "@model(inputs=[Tensor('x', np.float32, [-1])], outputs=[Tensor('y', np.float32, [-1])])\n"
@@ -95,8 +95,8 @@ def test_compressed_answers(tmp_path: Path, curl: Callable[..., Any]) -> None:
 
 
 @pytest.fixture(scope="module")
-def large() -> bytes:
-    """A request of 1.2 MB, for which curl asks leave first (`Expect: 100-continue`)."""
+def large_body() -> bytes:
+    """A request of 1.2 MB, which curl sends with `Expect: 100-continue`."""
     data = [[0.5] * 4 for _ in range(8)]
     tensor = {"name": "x", "datatype": "FP32", "shape": [8, 4], "data": data}
     return json.dumps({"padding": "x" * 1_200_000, "inputs": [tensor]}).encode()
@@ -113,18 +113,22 @@ def large() -> bytes:
     ],
     ids=["plain", "chunked", "http-1.0", "upgrade", "prior-knowledge"],
 )
-def test_ways_to_send(
-    options: tuple[str, ...], version: str, large: bytes, server: Serving, tmp_path: Path, curl: Callable[..., Any]
+def test_curl_sends_large_bodies_over_every_http_version(
+    options: tuple[str, ...], version: str, large_body: bytes, server: Serving, tmp_path: Path, curl: Callable[..., Any]
 ) -> None:
-    (tmp_path / "body").write_bytes(large)
-    sent = ("--data-binary", f"@{tmp_path / 'body'}", "-w", "\n%{http_code} %{http_version}", *options)
-    answer, told = curl("-sS", f"{server.http}/v2/models/double/infer", *sent).stdout.rsplit("\n", 1)
-    assert json.loads(answer)["outputs"][0]["data"] == [1] * 32
-    assert told == f"200 {version}"
+    (tmp_path / "body").write_bytes(large_body)
+    arguments = ("--data-binary", f"@{tmp_path / 'body'}", "-w", "\n%{http_code} %{http_version}", *options)
+    response, status_and_version = curl("-sS", f"{server.http}/v2/models/double/infer", *arguments).stdout.rsplit(
+        "\n", 1
+    )
+    assert json.loads(response)["outputs"][0]["data"] == [1] * 32
+    assert status_and_version == f"200 {version}"
 
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2-prior-knowledge"])
-def test_compressed_answers_of_every_version(version: str, server: Serving, curl: Callable[..., Any]) -> None:
-    # This server compresses nothing, which a client that would take it must not mind.
-    read = json.loads(curl("-sS", "--compressed", version, f"{server.http}/v2/models/double").stdout)
-    assert read["name"] == "double"
+def test_curl_compressed_flag_works_over_every_http_version(
+    version: str, server: Serving, curl: Callable[..., Any]
+) -> None:
+    # This server does not compress; a client that accepts compression must still work.
+    metadata = json.loads(curl("-sS", "--compressed", version, f"{server.http}/v2/models/double").stdout)
+    assert metadata["name"] == "double"

@@ -1,4 +1,4 @@
-"""ghz, a gRPC load generator in Go: our proto, or reflection; our server, and no call that fails (case G7)."""
+"""ghz, a gRPC load generator in Go, with the proto file and with reflection: no call fails (case G7)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def request(**contents: Any) -> dict[str, Any]:
     return {"model_name": "double", "inputs": [tensor], **contents}
 
 
-def test_raw_contents(ghz: Callable[..., Any], server: Serving) -> None:
+def test_ghz_sends_raw_contents(ghz: Callable[..., Any], server: Serving) -> None:
     raw = base64.b64encode(np.arange(4, dtype=np.float32).tobytes()).decode()
     before = metric_at(server.http, "penstock_requests_total", protocol="grpc", outcome="ok")
     report = run(ghz, server, request(raw_input_contents=[raw]), "--connections", "4")
@@ -40,26 +40,26 @@ def test_raw_contents(ghz: Callable[..., Any], server: Serving) -> None:
     assert metric_at(server.http, "penstock_requests_total", protocol="grpc", outcome="ok") - before == COUNT
 
 
-def test_typed_contents(ghz: Callable[..., Any], server: Serving) -> None:
+def test_ghz_sends_typed_contents(ghz: Callable[..., Any], server: Serving) -> None:
     report = run(ghz, server, request(fp32_contents=[1, 2, 3, 4]))
     assert report["statusCodeDistribution"] == {"OK": COUNT}
 
 
-def test_compressed_calls(ghz: Callable[..., Any], server: Serving) -> None:
+def test_ghz_sends_compressed_calls(ghz: Callable[..., Any], server: Serving) -> None:
     raw = base64.b64encode(bytes(16)).decode()
     report = run(ghz, server, request(raw_input_contents=[raw]), "--enable-compression")
     assert report["statusCodeDistribution"] == {"OK": COUNT}
 
 
 @pytest.mark.trap("T61")
-def test_without_a_proto_file(ghz: Callable[..., Any], server: Serving) -> None:
-    """It asks the server for the messages, by reflection (T61)."""
+def test_ghz_uses_reflection_without_a_proto_file(ghz: Callable[..., Any], server: Serving) -> None:
+    """Messages come from reflection (T61)."""
     call = ("--insecure", "--call", "inference.GRPCInferenceService.ModelInfer", "-O", "json")
     data = json.dumps(request(fp32_contents=[1, 2, 3, 4]))
     report = json.loads(ghz(*call, "-n", str(COUNT), "-c", "8", "-d", data, server.grpc).stdout)
     assert report["statusCodeDistribution"] == {"OK": COUNT}
 
 
-def test_refusals_are_statuses_and_not_broken_connections(ghz: Callable[..., Any], server: Serving) -> None:
-    report = run(ghz, server, {**request(fp32_contents=[1, 2, 3, 4]), "model_name": "nobody"})
+def test_refusals_are_grpc_statuses_not_broken_connections(ghz: Callable[..., Any], server: Serving) -> None:
+    report = run(ghz, server, {**request(fp32_contents=[1, 2, 3, 4]), "model_name": "missing"})
     assert report["statusCodeDistribution"] == {"NotFound": COUNT}

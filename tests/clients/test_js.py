@@ -1,4 +1,4 @@
-"""A JavaScript client that is made of our proto by gRPC's own library for Node."""
+"""A JavaScript client that the gRPC library for Node builds from the proto file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from clients_tools import REPOSITORY, TOOLS
 from serving_process import Serving
 
 
-def test_a_javascript_client() -> None:
+def test_javascript_client() -> None:
     program, modules = Path(__file__).parent / "js/client.js", TOOLS / "js" / "node_modules"
     path = os.pathsep.join([str(TOOLS / "js" / "bin"), os.environ.get("PATH", "")])
     node = shutil.which("node", path=path)
@@ -33,9 +33,9 @@ def test_a_javascript_client() -> None:
         "ready true",
         "input x FP32 [-1,-1]",
         "output from-js 2 4 9",
-        "refused true unknown model 'nobody'",
-        "piece s 5 false",
-        "piece s 6 false",
-        "piece s 7 false",
-        "piece s none true",
+        "refused true unknown model 'missing'",
+        "chunk s 5 false",
+        "chunk s 6 false",
+        "chunk s 7 false",
+        "chunk s none true",
     ]

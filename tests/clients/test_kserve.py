@@ -1,4 +1,4 @@
-"""KServe's own client, over V1 and V2 (case G6). It runs in an interpreter of its own, because it pins much."""
+"""KServe's client, over V1 and V2 (case G6). It runs in a separate interpreter, because of its pins."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def test_g6_rest_and_grpc_clients() -> None:
         command = [str(PYTHON), str(SCRIPT), server.http, server.grpc]
         done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-4000:]
-    seen = json.loads(done.stdout.splitlines()[-1])
-    assert seen["v1"] == {
+    results = json.loads(done.stdout.splitlines()[-1])
+    assert results["v1"] == {
         "live": True,
         "ready": True,
         "infer": {"predictions": [[2, 4], [6, 8]]},
@@ -33,5 +33,5 @@ def test_g6_rest_and_grpc_clients() -> None:
         "unknown": 404,
     }
     v2 = {"live": True, "server_ready": True, "ready": True, "infer": [2, 4]}
-    assert seen["v2"] == {**v2, "binary": [2, 4], "unknown": False}
-    assert seen["grpc"] == v2
+    assert results["v2"] == {**v2, "binary": [2, 4], "unknown": False}
+    assert results["grpc"] == v2

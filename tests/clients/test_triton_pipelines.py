@@ -1,4 +1,4 @@
-"""Triton's own clients on the pipeline example, as `penstock serve` finds it in its file."""
+"""Triton's clients on the pipeline example, served with `penstock serve`."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ APP = Path(__file__).resolve().parents[2] / "examples" / "pipeline" / "app.py"
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Serving]:
+def server() -> Iterator[Serving]:
     with Serving(str(APP), "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0") as server:
         yield server
 
 
 @pytest.mark.parametrize("kind", ["http", "grpc"])
-def test_a_pipeline_is_asked_and_described_like_any_model(served: Serving, kind: str) -> None:
+def test_triton_client_infers_and_describes_pipelines(server: Serving, kind: str) -> None:
     triton: Any = getattr(tritonclient, kind)
     picture = np.zeros((3, 5, 3), np.uint8)
     with triton.InferenceServerClient(
-        (served.http if kind == "http" else served.grpc).removeprefix("http://")
+        (server.http if kind == "http" else server.grpc).removeprefix("http://")
     ) as client:
         assert client.is_model_ready("describe")
         options = {} if kind == "http" else {"as_json": True}

@@ -1,4 +1,4 @@
-"""Triton's own clients and perf_analyzer on streams, sync and async (cases G3 and G5)."""
+"""Triton's clients and perf_analyzer on streams, sync and async (cases G3 and G5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from serving_process import Serving
 
 @pytest.fixture(scope="module")
 def streams() -> Iterator[Serving]:
-    """models/streams.py."""
+    """Server of models/streams.py."""
     with Serving("streams.py", "--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0") as server:
         yield server
 
@@ -31,56 +31,56 @@ def inputs(value: int) -> list[Any]:
     return [tensor]
 
 
-def test_a_stream_of_several_models(streams: Serving) -> None:
-    told: queue.Queue[tuple[Any, Any]] = queue.Queue()
+def test_triton_stream_of_several_models(streams: Serving) -> None:
+    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with triton.InferenceServerClient(streams.grpc) as client:
-        client.start_stream(callback=lambda result, error: told.put((result, error)))
+        client.start_stream(callback=lambda result, error: responses.put((result, error)))
         client.async_stream_infer("stream3", inputs(5), request_id="a", enable_empty_final_response=True)
-        found = [told.get(timeout=20)[0] for _ in range(4)]
-        assert [result.as_numpy("i")[0] for result in found[:3]] == [5, 6, 7]
-        last = found[3].get_response()
+        results = [responses.get(timeout=20)[0] for _ in range(4)]
+        assert [result.as_numpy("i")[0] for result in results[:3]] == [5, 6, 7]
+        last = results[3].get_response()
         assert (last.id, last.parameters["triton_final_response"].bool_param, len(last.outputs)) == ("a", True, 0)
         client.async_stream_infer("stream_err", inputs(1), request_id="b")
-        assert [told.get(timeout=20)[1] for _ in range(2)] == [None, None]
-        _, error = told.get(timeout=20)
+        assert [responses.get(timeout=20)[1] for _ in range(2)] == [None, None]
+        _, error = responses.get(timeout=20)
         assert "the third chunk is missing" in str(error)
         client.async_stream_infer("stream1", inputs(9), request_id="c")
-        assert told.get(timeout=20)[0].as_numpy("i")[0] == 9
+        assert responses.get(timeout=20)[0].as_numpy("i")[0] == 9
         client.stop_stream()
 
 
-def test_a_stream_that_is_cancelled(streams: Serving) -> None:
-    told: queue.Queue[tuple[Any, Any]] = queue.Queue()
+def test_triton_stream_cancellation_frees_the_instance(streams: Serving) -> None:
+    responses: queue.Queue[tuple[Any, Any]] = queue.Queue()
     with triton.InferenceServerClient(streams.grpc) as client:
-        client.start_stream(callback=lambda result, error: told.put((result, error)))
+        client.start_stream(callback=lambda result, error: responses.put((result, error)))
         client.async_stream_infer("endless", inputs(1))
-        assert told.get(timeout=20)[0].as_numpy("i")[0] == 1
+        assert responses.get(timeout=20)[0].as_numpy("i")[0] == 1
         client.stop_stream(cancel_requests=True)
     # The instance is free again.
     with triton.InferenceServerClient(streams.grpc) as client:
-        client.start_stream(callback=lambda result, error: told.put((result, error)))
+        client.start_stream(callback=lambda result, error: responses.put((result, error)))
         client.async_stream_infer("endless", inputs(2), request_id="again")
-        while (answer := told.get(timeout=20)[0]) is None or answer.get_response().id != "again":
+        while (response := responses.get(timeout=20)[0]) is None or response.get_response().id != "again":
             pass
         client.stop_stream(cancel_requests=True)
 
 
-def test_an_async_stream(streams: Serving) -> None:
+def test_triton_async_stream(streams: Serving) -> None:
     async def requests() -> AsyncIterator[dict[str, Any]]:
         for number in range(3):
             yield {"model_name": "stream3", "inputs": inputs(10 * number), "request_id": str(number)}
 
     async def run() -> list[tuple[str, int]]:
         async with triton_aio.InferenceServerClient(streams.grpc) as client:
-            found = []
+            results = []
             async for result, error in client.stream_infer(requests()):
                 assert error is None
-                found.append((result.get_response().id, int(result.as_numpy("i")[0])))
-            return found
+                results.append((result.get_response().id, int(result.as_numpy("i")[0])))
+            return results
 
-    found = asyncio.run(run())
+    results = asyncio.run(run())
     for number in range(3):
-        assert [value for name, value in found if name == str(number)] == [10 * number + i for i in range(3)]
+        assert [value for name, value in results if name == str(number)] == [10 * number + i for i in range(3)]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_perf_analyzer_reads_decoupled_streams(
 
 @pytest.mark.parametrize("protocol", ["http", "grpc"])
 @pytest.mark.parametrize("load", [("--async", "--concurrency-range", "8"), ("--request-rate-range", "200")])
-def test_perf_analyzer_asynchronous_and_at_a_rate(
+def test_perf_analyzer_async_and_at_a_request_rate(
     protocol: str, load: tuple[str, ...], server: Serving, perf_analyzer: Callable[..., Any]
 ) -> None:
     address = server.http.removeprefix("http://") if protocol == "http" else server.grpc

@@ -120,13 +120,13 @@ mod tests {
     #[test]
     fn model_names_are_percent_encoded_in_admin_paths() {
         assert_eq!(model_path("a/b c.é", "1 "), "/v2/models/a%2Fb%20c.%C3%A9/versions/1%20");
-        let ask = |operation| AdminRequest { operation, model: "m".to_owned(), version: String::new() }.rest();
-        assert_eq!(ask(AdminOperation::Config).1, "/v2/models/m/config");
-        assert_eq!(ask(AdminOperation::Load(LoadOverride::default())).2, b"{}");
+        let rest_of = |operation| AdminRequest { operation, model: "m".to_owned(), version: String::new() }.rest();
+        assert_eq!(rest_of(AdminOperation::Config).1, "/v2/models/m/config");
+        assert_eq!(rest_of(AdminOperation::Load(LoadOverride::default())).2, b"{}");
         let config = Some("{}".to_owned());
         let files = vec![("file:1/a".to_owned(), Bytes::from_static(b"\xff"))];
-        let loaded = ask(AdminOperation::Load(LoadOverride { config, files })).2;
+        let loaded = rest_of(AdminOperation::Load(LoadOverride { config, files })).2;
         assert_eq!(loaded, br#"{"parameters":{"config":"{}","file:1/a":"/w=="}}"#);
-        assert_eq!(ask(AdminOperation::Unload { dependents: true }).1, "/v2/repository/models/m/unload");
+        assert_eq!(rest_of(AdminOperation::Unload { dependents: true }).1, "/v2/repository/models/m/unload");
     }
 }

@@ -127,11 +127,11 @@ mod tests {
     fn blocking_sleep_is_interrupted_for_signals() {
         let start = Instant::now();
         let mut future = pin!(sleep(Duration::from_millis(120)));
-        let mut naps = 0;
+        let mut interruptions = 0;
         while let Step::Interrupted = drive(future.as_mut(), None) {
-            naps += 1;
+            interruptions += 1;
         }
-        assert!(naps >= 3 && start.elapsed() >= Duration::from_millis(120));
+        assert!(interruptions >= 3 && start.elapsed() >= Duration::from_millis(120));
     }
 
     #[test]

@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn forked_process_gets_a_new_runtime() {
-        let name = || {
+        let runtime_and_thread = || {
             let (sender, receiver) = mpsc::channel();
             spawn(async move {
                 sender.send((Handle::current().id(), std::thread::current().name().map(str::to_owned))).unwrap()
@@ -70,10 +70,10 @@ mod tests {
             .unwrap();
             receiver.recv().unwrap()
         };
-        let first = name();
+        let first = runtime_and_thread();
         assert_eq!(first.1.as_deref(), Some("penstock-client"));
-        assert_eq!(name(), first);
+        assert_eq!(runtime_and_thread(), first);
         forked();
-        assert_ne!(name().0, first.0);
+        assert_ne!(runtime_and_thread().0, first.0);
     }
 }

@@ -13,10 +13,10 @@ use std::time::Duration;
 const MAX_SIZE: usize = 8;
 
 /// Each row costs its width.
-fn by_width(most: u64, oversize: Oversize) -> Batching {
+fn by_width(max_cost: u64, oversize: Oversize) -> Batching {
     let dim = Dim { input: 0, axis: 0 };
     Batching {
-        cost: Some(RowCost { terms: vec![Term { factor: 1, dims: vec![dim] }], max_cost: most }),
+        cost: Some(RowCost { terms: vec![Term { factor: 1, dims: vec![dim] }], max_cost }),
         oversize,
         ..batching(MAX_SIZE)
     }
@@ -43,7 +43,7 @@ fn overflowing_row_cost_saturates() {
 
 #[test]
 fn requests_over_max_cost_are_refused_or_split() {
-    let ask = |oversize, count, width| {
+    let submit = |oversize, count, width| {
         let model = model(by_width(10, oversize));
         let future = Box::pin(model.infer(rows(1., count, width), None));
         let mut future = future;
@@ -56,23 +56,23 @@ fn requests_over_max_cost_are_refused_or_split() {
         (refused, model.metrics().queue_depth.get())
     };
     let text = "the request costs 12, 4 for each of its 3 rows, model 'm' accepts at most 10".to_owned();
-    assert_eq!(ask(Oversize::Refuse, 3, 4), (Some((Kind::InvalidInput, text)), 0));
-    assert_eq!(ask(Oversize::Split, 3, 4), (None, 2));
+    assert_eq!(submit(Oversize::Refuse, 3, 4), (Some((Kind::InvalidInput, text)), 0));
+    assert_eq!(submit(Oversize::Split, 3, 4), (None, 2));
     let text = "a row of the request costs 11, model 'm' computes at most 10".to_owned();
-    assert_eq!(ask(Oversize::Split, 1, 11), (Some((Kind::InvalidInput, text)), 0));
+    assert_eq!(submit(Oversize::Split, 1, 11), (Some((Kind::InvalidInput, text)), 0));
     // An empty tensor costs 0, whatever its width.
-    assert_eq!(ask(Oversize::Refuse, 0, 11), (None, 1));
+    assert_eq!(submit(Oversize::Refuse, 0, 11), (None, 1));
 }
 
 proptest! {
     #[test]
     fn batches_stay_within_max_cost_in_arrival_order(
-        asked in vec((1usize..4, 1usize..6), 1..30),
-        most in 15u64..30,
+        requests in vec((1usize..4, 1usize..6), 1..30),
+        max_cost in 15u64..30,
     ) {
-        let model = model(by_width(most, Oversize::Refuse));
+        let model = model(by_width(max_cost, Oversize::Refuse));
         let mut waiting: Vec<(usize, usize, usize)> =
-            asked.iter().enumerate().map(|(index, &(rows, width))| (index, rows, width)).collect();
+            requests.iter().enumerate().map(|(index, &(rows, width))| (index, rows, width)).collect();
         let _tickets: Vec<_> = waiting
             .iter()
             .map(|&(index, count, width)| model.queue().submit(rows(index as f32, count, width), None).unwrap())
@@ -85,15 +85,15 @@ proptest! {
             let width = waiting[0].2;
             let (mut taken, mut count, mut is_cut) = (Vec::new(), 0, false);
             for &(index, rows, own) in waiting.iter().filter(|one| one.2 == width) {
-                let fits = count + rows <= MAX_SIZE && ((count + rows) * own) as u64 <= most;
+                let fits = count + rows <= MAX_SIZE && ((count + rows) * own) as u64 <= max_cost;
                 if count >= MAX_SIZE || !fits && !taken.is_empty() {
-                    is_cut = ((count + rows) * own) as u64 > most && count < MAX_SIZE && count + rows <= MAX_SIZE;
+                    is_cut = ((count + rows) * own) as u64 > max_cost && count < MAX_SIZE && count + rows <= MAX_SIZE;
                     break;
                 }
                 taken.push(index);
                 count += rows;
             }
-            prop_assert!((count * width) as u64 <= most);
+            prop_assert!((count * width) as u64 <= max_cost);
             if is_cut {
                 prop_assert!(matches!(job.reason(), Reason::Cost), "{:?}", job.reason());
             }

@@ -46,7 +46,7 @@ fn each_client_gets_its_own_rows() {
                 let rows = 1 + index as usize % 3;
                 let sent: Vec<f32> = (0..rows * 2).map(|element| (index * 10 + element as u32) as f32).collect();
                 let response =
-                    model.infer(request(fp32(&[rows, 2], &sent)), Some(&completions)).await.expect("an answer");
+                    model.infer(request(fp32(&[rows, 2], &sent)), Some(&completions)).await.expect("a response");
                 assert_eq!(response.outputs[0].shape(), [rows, 2]);
                 assert_eq!(values(&response.outputs[0]), sent.iter().map(|value| value * 2.0).collect::<Vec<_>>());
                 assert!(response.timings.batch_rows <= 4);
@@ -117,20 +117,20 @@ fn full_queue_refuses_with_a_retry_hint() {
 #[test]
 fn disconnected_and_expired_requests_are_skipped_and_counted() {
     let model = model(Some(batching(8)), 1024);
-    let stays = model.queue().submit(request(fp32(&[1, 2], &[1.0; 2])), None).expect("room");
-    let leaves = model.queue().submit(request(fp32(&[1, 2], &[2.0; 2])), None).expect("room");
-    drop(leaves);
+    let connected = model.queue().submit(request(fp32(&[1, 2], &[1.0; 2])), None).expect("room");
+    let disconnects = model.queue().submit(request(fp32(&[1, 2], &[2.0; 2])), None).expect("room");
+    drop(disconnects);
     let mut late = request(fp32(&[1, 2], &[3.0; 2]));
     late.deadline = Some(Instant::now());
     let late = model.queue().submit(late, None).expect("room");
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&seen);
+    let recorder = Arc::clone(&seen);
     let _threads = run_closure(&model, move |inputs, rows| {
-        noted.lock().expect("no panic").extend(values(inputs[0].as_ref().expect("an input")));
+        recorder.lock().expect("no panic").extend(values(inputs[0].as_ref().expect("an input")));
         double(inputs, rows)
     });
     runtime().block_on(async {
-        assert!(stays.await.is_ok());
+        assert!(connected.await.is_ok());
         assert_eq!(late.await.unwrap_err().kind(), Kind::Timeout);
     });
     assert_eq!(*seen.lock().expect("no panic"), [1.0, 1.0]);
@@ -144,13 +144,13 @@ fn oversize_request_is_split_and_merged_into_one_response() {
     let mut spec = fp32_spec("double", &[Some(1)], Some(Batching { oversize: Oversize::Split, ..batching(4) }));
     spec.max_queue = 16;
     let model = Arc::new(Model::new(spec, &Metrics::default()));
-    let noted = Arc::clone(&largest);
+    let recorder = Arc::clone(&largest);
     let _threads = run_closure(&model, move |inputs, rows| {
-        noted.fetch_max(rows, Ordering::Relaxed);
+        recorder.fetch_max(rows, Ordering::Relaxed);
         double(inputs, rows)
     });
     let sent: Vec<f32> = (0..11u8).map(f32::from).collect();
-    let response = runtime().block_on(model.infer(request(fp32(&[11, 1], &sent)), None)).expect("an answer");
+    let response = runtime().block_on(model.infer(request(fp32(&[11, 1], &sent)), None)).expect("a response");
     assert_eq!(response.outputs[0].shape(), [11, 1]);
     assert_eq!(values(&response.outputs[0]), sent.iter().map(|value| value * 2.0).collect::<Vec<_>>());
     assert_eq!(largest.load(Ordering::Relaxed), 4);
@@ -179,9 +179,9 @@ fn rows_of_different_sizes_do_not_share_a_batch() {
         .map(|width| model.queue().submit(request(fp32(&[1, width], &vec![1.0; width])), None).expect("room"))
         .collect();
     let shapes = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&shapes);
+    let recorder = Arc::clone(&shapes);
     let _threads = run_closure(&model, move |inputs, rows| {
-        noted.lock().expect("no panic").push(inputs[0].as_ref().expect("an input").shape().to_vec());
+        recorder.lock().expect("no panic").push(inputs[0].as_ref().expect("an input").shape().to_vec());
         double(inputs, rows)
     });
     runtime().block_on(async {
@@ -220,15 +220,15 @@ proptest! {
     ) {
         let model = model(Some(batching(max_size)), 1024);
         let mut waiting = Vec::new();
-        for (index, &(rows, leaves)) in sizes.iter().enumerate() {
+        for (index, &(rows, disconnects)) in sizes.iter().enumerate() {
             let sent: Vec<f32> = (0..rows * 2).map(|element| (index * 100 + element) as f32).collect();
             let ticket = model.queue().submit(request(fp32(&[rows, 2], &sent)), None).expect("room");
-            if leaves { drop(ticket) } else { waiting.push((sent, ticket)) }
+            if disconnects { drop(ticket) } else { waiting.push((sent, ticket)) }
         }
         let threads = run_closure(&model, double);
         runtime().block_on(async {
             for (sent, ticket) in waiting {
-                let response = ticket.await.expect("an answer");
+                let response = ticket.await.expect("a response");
                 let expected: Vec<f32> = sent.iter().map(|value| value * 2.0).collect();
                 assert_eq!(values(&response.outputs[0]), expected);
             }

@@ -34,7 +34,7 @@ struct Arrivals {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     Arrival(Option<usize>),
-    Look,
+    Recheck,
     Done,
 }
 
@@ -95,7 +95,7 @@ impl Model {
                 self.started = now;
                 self.push(now as f64 + (cost.fixed + cost.per_row * rows as f64) * MS, Event::Done);
             }
-            Decision::Wait { until_ns: Some(until), .. } => self.push(until as f64, Event::Look),
+            Decision::Wait { until_ns: Some(until), .. } => self.push(until as f64, Event::Recheck),
             Decision::Wait { until_ns: None, .. } => {}
         }
     }
@@ -116,9 +116,9 @@ fn run(arrivals: Arrivals, cost: Cost, hold: bool) -> Outcome {
         latencies: Vec::new(),
         reasons: Vec::new(),
     };
-    for caller in 0..arrivals.closed {
+    for client in 0..arrivals.closed {
         let at = model.random.uniform() * 5.0 * MS;
-        model.push(at, Event::Arrival(Some(caller)));
+        model.push(at, Event::Arrival(Some(client)));
     }
     if arrivals.rate > 0.0 {
         let at = model.random.exponential(1.0 / arrivals.rate) * MS;
@@ -129,11 +129,11 @@ fn run(arrivals: Arrivals, cost: Cost, hold: bool) -> Outcome {
             break;
         }
         match event {
-            Event::Look => {}
-            Event::Arrival(caller) => {
+            Event::Recheck => {}
+            Event::Arrival(client) => {
                 model.policy.arrival(now);
-                model.waiting.push_back((now, caller));
-                if caller.is_none() {
+                model.waiting.push_back((now, client));
+                if client.is_none() {
                     let next = now as f64 + model.random.exponential(1.0 / arrivals.rate) * MS;
                     model.push(next, Event::Arrival(None));
                 }
@@ -141,11 +141,11 @@ fn run(arrivals: Arrivals, cost: Cost, hold: bool) -> Outcome {
             Event::Done => {
                 let batch = std::mem::take(&mut model.batch);
                 model.policy.answered(now, batch.len(), batch.len() as u64, now - model.started);
-                for (arrived, caller) in batch {
+                for (arrived, client) in batch {
                     model.latencies.push((now - arrived) as f64 / MS);
-                    if caller.is_some() {
+                    if client.is_some() {
                         let back = now as f64 + (0.1 + model.random.exponential(arrivals.think_mean)) * MS;
-                        model.push(back, Event::Arrival(caller));
+                        model.push(back, Event::Arrival(client));
                     }
                 }
             }
@@ -161,20 +161,20 @@ fn run(arrivals: Arrivals, cost: Cost, hold: bool) -> Outcome {
     }
 }
 
-fn closed(callers: usize) -> Arrivals {
-    Arrivals { closed: callers, think_mean: 0.1, ..Arrivals::default() }
+fn closed(clients: usize) -> Arrivals {
+    Arrivals { closed: clients, think_mean: 0.1, ..Arrivals::default() }
 }
 
-fn within(found: f64, expected: f64, share: f64, what: &str) {
-    assert!((found - expected).abs() <= expected * share, "{what}: {found:.1}, expected {expected} +- {share}");
+fn within(measured: f64, expected: f64, share: f64, label: &str) {
+    assert!((measured - expected).abs() <= expected * share, "{label}: {measured:.1}, expected {expected} +- {share}");
 }
 
 #[test]
 fn closed_loop_clients_reach_the_published_rates() {
     // rate with the learned hold, by the reference model
-    for (callers, rate) in [(1, 190.0), (2, 366.0), (8, 1359.0), (16, 2520.0), (32, 4434.0), (64, 4844.0)] {
-        let outcome = run(closed(callers), FIXED_DOMINATES, true);
-        within(outcome.rate, rate, 0.06, &format!("{callers} callers"));
+    for (clients, rate) in [(1, 190.0), (2, 366.0), (8, 1359.0), (16, 2520.0), (32, 4434.0), (64, 4844.0)] {
+        let outcome = run(closed(clients), FIXED_DOMINATES, true);
+        within(outcome.rate, rate, 0.06, &format!("{clients} callers"));
     }
 }
 

@@ -31,7 +31,7 @@ fn rows(index: usize, rows: usize, length: usize) -> penstock_core::InferRequest
 proptest! {
     #[test]
     fn ragged_batch_returns_each_client_its_rows(
-        asked in vec((1usize..4, 0usize..6), 1..20),
+        requests in vec((1usize..4, 0usize..6), 1..20),
         fills in any::<bool>(),
         edges in prop::option::of(vec(1usize..6, 1..3)),
     ) {
@@ -39,7 +39,7 @@ proptest! {
         let window = edges.clone().map(|mut edges| { edges.sort_unstable(); Window::Edges(edges) });
         let model = Model::new(spec(ragged, window), &Metrics::default());
         model.set_readiness(Readiness::Ready);
-        let tickets: Vec<_> = asked
+        let tickets: Vec<_> = requests
             .iter()
             .enumerate()
             .map(|(index, &(count, length))| model.queue().submit(rows(index, count, length), None).unwrap())
@@ -80,15 +80,15 @@ proptest! {
             let output = fp32(&[joined.len() / STEP, STEP], &joined).with_lengths(lengths.into());
             job.finish(Ok(BatchOutput { outputs: smallvec![output], ..BatchOutput::default() }));
         }
-        prop_assert_eq!(computed, asked.len());
-        for (index, (ticket, (count, length))) in tickets.into_iter().zip(asked).enumerate() {
+        prop_assert_eq!(computed, requests.len());
+        for (index, (ticket, (count, length))) in tickets.into_iter().zip(requests).enumerate() {
             let mut ticket = pin!(ticket);
-            let Poll::Ready(answer) = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
-                panic!("an answer")
+            let Poll::Ready(response) = ticket.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+                panic!("a response")
             };
-            let answer = answer.unwrap();
-            prop_assert_eq!(answer.outputs[0].shape(), &[count, length, STEP]);
-            prop_assert!(values(&answer.outputs[0]).iter().all(|&value| value == index as f32));
+            let response = response.unwrap();
+            prop_assert_eq!(response.outputs[0].shape(), &[count, length, STEP]);
+            prop_assert!(values(&response.outputs[0]).iter().all(|&value| value == index as f32));
         }
     }
 }

@@ -29,14 +29,14 @@ fn registry_dialect_sets_the_error_texts() {
 
 #[test]
 fn lenient_model_serves_unknown_versions_with_the_latest() {
-    let found = |lenient: bool, version| {
-        let found = registry(lenient).find_leniently("m", version);
-        found.map(|model| model.spec().version.to_string()).map_err(|error| error.message().to_owned())
+    let find = |lenient: bool, version| {
+        let find = registry(lenient).find_leniently("m", version);
+        find.map(|model| model.spec().version.to_string()).map_err(|error| error.message().to_owned())
     };
-    assert_eq!(found(true, Some("7")).as_deref(), Ok("2"));
-    assert_eq!(found(true, Some("1")).as_deref(), Ok("1"));
-    assert_eq!(found(true, None).as_deref(), Ok("2"));
-    assert_eq!(found(false, Some("7")).unwrap_err(), "model 'm' has no version '7'");
+    assert_eq!(find(true, Some("7")).as_deref(), Ok("2"));
+    assert_eq!(find(true, Some("1")).as_deref(), Ok("1"));
+    assert_eq!(find(true, None).as_deref(), Ok("2"));
+    assert_eq!(find(false, Some("7")).unwrap_err(), "model 'm' has no version '7'");
     let registry = registry(true);
     assert_eq!(registry.find("m", Some("7")).unwrap_err().message(), "model 'm' has no version '7'");
     assert_eq!(registry.find_leniently("n", Some("7")).unwrap_err().message(), "unknown model 'n'");

@@ -81,7 +81,7 @@ fn missing_resources_are_refused_by_name() {
 /// Starts of two models that share one resource and always have requests.
 fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
     let shared = resources(&[("a", 2)]);
-    let begun: Arc<[AtomicUsize; 2]> = Arc::default();
+    let started: Arc<[AtomicUsize; 2]> = Arc::default();
     let all_run = Arc::new(AtomicBool::new(false));
     let models: Vec<_> = weights
         .iter()
@@ -95,13 +95,13 @@ fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
         .iter()
         .enumerate()
         .flat_map(|(index, model)| {
-            let (begun, all_run) = (Arc::clone(&begun), Arc::clone(&all_run));
+            let (started, all_run) = (Arc::clone(&started), Arc::clone(&all_run));
             run_closure(model, move |_, _| {
                 while !all_run.load(Ordering::Acquire) {
                     thread::yield_now();
                 }
-                if begun.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>() < 600 {
-                    begun[index].fetch_add(1, Ordering::Relaxed);
+                if started.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>() < 600 {
+                    started[index].fetch_add(1, Ordering::Relaxed);
                 }
                 thread::yield_now();
                 Ok(smallvec![fp32(&[1], &[2.0])])
@@ -111,7 +111,7 @@ fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
     all_run.store(true, Ordering::Release);
     models.iter().for_each(|model| model.queue().close());
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    [0, 1].map(|index| begun[index].load(Ordering::Relaxed))
+    [0, 1].map(|index| started[index].load(Ordering::Relaxed))
 }
 
 #[test]
@@ -124,12 +124,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn resources_are_never_oversubscribed_and_all_requests_complete(
-        wants in vec((0u64..3, 0u64..3, 1usize..3), 2..5),
-        each in 1usize..30,
+        model_needs in vec((0u64..3, 0u64..3, 1usize..3), 2..5),
+        requests_per_model in 1usize..30,
     ) {
         let shared = resources(&[("a", 2), ("b", 2)]);
         let held: Arc<[AtomicUsize; 2]> = Arc::default();
-        let models: Vec<_> = wants
+        let models: Vec<_> = model_needs
             .iter()
             .map(|&(a, b, instances)| {
                 let amounts: Vec<_> = [("a", a), ("b", b)].into_iter().filter(|(_, amount)| *amount > 0).collect();
@@ -138,24 +138,24 @@ proptest! {
             .collect();
         let threads: Vec<_> = models
             .iter()
-            .zip(&wants)
+            .zip(&model_needs)
             .flat_map(|(model, &(a, b, _))| {
                 let held = Arc::clone(&held);
                 run_closure(model, move |_, _| {
-                    for (place, amount) in [a, b].into_iter().enumerate() {
-                        let before = held[place].fetch_add(amount as usize, Ordering::SeqCst);
+                    for (index, amount) in [a, b].into_iter().enumerate() {
+                        let before = held[index].fetch_add(amount as usize, Ordering::SeqCst);
                         assert!(before + amount as usize <= 2, "more than there is");
                     }
                     thread::yield_now();
-                    for (place, amount) in [a, b].into_iter().enumerate() {
-                        held[place].fetch_sub(amount as usize, Ordering::SeqCst);
+                    for (index, amount) in [a, b].into_iter().enumerate() {
+                        held[index].fetch_sub(amount as usize, Ordering::SeqCst);
                     }
                     Ok(smallvec![fp32(&[1], &[2.0])])
                 })
             })
             .collect();
         let _tickets: Vec<_> =
-            (0..each).flat_map(|_| models.iter().map(|model| submit(model)).collect::<Vec<_>>()).collect();
+            (0..requests_per_model).flat_map(|_| models.iter().map(|model| submit(model)).collect::<Vec<_>>()).collect();
         models.iter().for_each(|model| model.queue().close());
         threads.into_iter().for_each(|thread| thread.join().expect("no more is held than there is"));
         for model in &models {

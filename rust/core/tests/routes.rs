@@ -13,7 +13,7 @@ fn table(routes: &[&str]) -> RouteTable<String> {
 }
 
 /// The match of a request: the route and its values, or the allowed methods.
-fn found(table: &RouteTable<String>, request: &str) -> String {
+fn find_route(table: &RouteTable<String>, request: &str) -> String {
     let (method, path) = request.split_once(' ').unwrap();
     let segments: Vec<&str> = path[1..].split('/').collect();
     match table.find(method, &segments) {
@@ -36,10 +36,10 @@ fn paths_match_their_routes() {
         ("GET /files/", r#"GET /files/{path...} [""]"#),
         ("GET /files/a/../b/", r#"GET /files/{path...} ["a/../b/"]"#),
     ] {
-        assert_eq!(found(&table, request), expected, "{request}");
+        assert_eq!(find_route(&table, request), expected, "{request}");
     }
     for request in ["GET /files", "POST /score", "POST /score/", "POST /score/a/", "POST /score/a/b", "GET //"] {
-        assert_eq!(found(&table, request), "nothing", "{request}");
+        assert_eq!(find_route(&table, request), "nothing", "{request}");
     }
 }
 
@@ -57,7 +57,7 @@ fn more_specific_routes_match_first() {
             ("GET /x/end", r#"GET /x/{b} ["end"]"#),
             ("GET /y/end", r#"GET /{a}/end ["y"]"#),
         ] {
-            assert_eq!(found(&table, request), expected, "{request}");
+            assert_eq!(find_route(&table, request), expected, "{request}");
         }
     }
 }
@@ -65,25 +65,25 @@ fn more_specific_routes_match_first() {
 #[test]
 fn matching_backtracks_from_a_dead_end_literal() {
     let table = table(&["GET /a/b/c", "GET /{x}/b/d", "POST /a/b/d"]);
-    assert_eq!(found(&table, "GET /a/b/d"), r#"GET /{x}/b/d ["a"]"#);
-    assert_eq!(found(&table, "POST /a/b/d"), "POST /a/b/d []");
+    assert_eq!(find_route(&table, "GET /a/b/d"), r#"GET /{x}/b/d ["a"]"#);
+    assert_eq!(find_route(&table, "POST /a/b/d"), "POST /a/b/d []");
 }
 
 #[test]
 fn allowed_methods_are_listed_in_order() {
     let table = table(&["POST /a", "GET /a", "PUT /{x}", "HEAD /h", "GET /h"]);
-    assert_eq!(found(&table, "DELETE /a"), r#"{"GET", "POST", "PUT"}"#);
-    assert_eq!(found(&table, "PUT /a"), r#"PUT /{x} ["a"]"#);
-    assert_eq!(found(&table, "HEAD /a"), "GET /a []");
-    assert_eq!(found(&table, "HEAD /h"), "HEAD /h []");
-    assert_eq!(found(&table, "HEAD /b"), r#"{"PUT"}"#);
+    assert_eq!(find_route(&table, "DELETE /a"), r#"{"GET", "POST", "PUT"}"#);
+    assert_eq!(find_route(&table, "PUT /a"), r#"PUT /{x} ["a"]"#);
+    assert_eq!(find_route(&table, "HEAD /a"), "GET /a []");
+    assert_eq!(find_route(&table, "HEAD /h"), "HEAD /h []");
+    assert_eq!(find_route(&table, "HEAD /b"), r#"{"PUT"}"#);
 }
 
 #[test]
 fn equal_routes_share_one_entry() {
     let mut table = table(&["GET /a/{x}"]);
     table.entry(&Route::parse("GET /a/{y}").unwrap()).push_str(" and {y}");
-    assert_eq!(found(&table, "GET /a/1"), r#"GET /a/{x} and {y} ["1"]"#);
+    assert_eq!(find_route(&table, "GET /a/1"), r#"GET /a/{x} and {y} ["1"]"#);
 }
 
 const SEGMENTS: [&str; 6] = ["a", "b", "{p}", "a{p}", "{p}b", "{p}:{q}"];
@@ -110,8 +110,8 @@ proptest! {
     ) {
         let texts: Vec<&str> = routes.iter().map(String::as_str).collect();
         let request = format!("GET /{}", path.join("/"));
-        let all = found(&table(&texts), &request);
-        let alone: Vec<_> = texts.iter().map(|text| found(&table(&[text]), &request)).collect();
+        let all = find_route(&table(&texts), &request);
+        let alone: Vec<_> = texts.iter().map(|text| find_route(&table(&[text]), &request)).collect();
         if all == "nothing" {
             prop_assert!(alone.iter().all(|one| one == "nothing"));
         } else {

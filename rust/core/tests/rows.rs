@@ -40,30 +40,30 @@ fn serve(batching: Batching, most: usize) -> (Arc<Model>, thread::JoinHandle<Vec
 }
 
 /// Sends all requests at once, and checks each response.
-fn ask(batching: Batching, most: usize, callers: &[Vec<f32>]) -> Vec<usize> {
+fn infer_all(batching: Batching, most: usize, requests: &[Vec<f32>]) -> Vec<usize> {
     let (model, instance) = serve(batching, most);
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     runtime.block_on(async {
-        let asked: Vec<_> = callers
+        let task: Vec<_> = requests
             .iter()
             .map(|rows| {
                 let (model, request) = (Arc::clone(&model), request(fp32(&[rows.len(), 1], rows)));
                 tokio::spawn(async move { model.infer(request, None).await })
             })
             .collect();
-        for (asked, rows) in asked.into_iter().zip(callers) {
-            let answer = asked.await.expect("no panic");
+        for (task, rows) in task.into_iter().zip(requests) {
+            let response = task.await.expect("no panic");
             let bad = rows.iter().position(|number| *number < 0.0);
-            match (answer, bad) {
+            match (response, bad) {
                 (Err(error), _) if rows.len() > most => assert_eq!(error.message(), "no room"),
                 (Err(error), Some(0)) if rows.len() == 1 => assert_eq!(error.message(), format!("no {}", rows[0])),
                 (Err(error), Some(bad)) => assert_eq!(error.message(), format!("row {bad}: no {}", rows[bad])),
-                (Ok(answer), None) => {
+                (Ok(response), None) => {
                     let doubled: Vec<f32> = rows.iter().map(|number| number * 2.0).collect();
-                    assert_eq!(values(&answer.outputs[0]), doubled);
-                    assert_eq!(answer.outputs[0].shape(), [rows.len(), 1]);
+                    assert_eq!(values(&response.outputs[0]), doubled);
+                    assert_eq!(response.outputs[0].shape(), [rows.len(), 1]);
                 }
-                (answer, _) => panic!("{rows:?} was answered {answer:?}"),
+                (response, _) => panic!("{rows:?} got {response:?}"),
             }
         }
     });
@@ -76,19 +76,19 @@ proptest! {
 
     #[test]
     fn each_client_gets_its_own_rows_or_error(
-        callers in proptest::collection::vec(proptest::collection::vec(-2i8..40, 1..5), 1..40),
+        requests in proptest::collection::vec(proptest::collection::vec(-2i8..40, 1..5), 1..40),
         most in 1usize..9,
         sizes in proptest::sample::select(vec![vec![], vec![8], vec![1, 2, 4, 8], vec![3, 8]]),
         zeros: bool,
         split: bool,
     ) {
-        let callers: Vec<Vec<f32>> =
-            callers.into_iter().map(|rows| rows.into_iter().map(f32::from).collect()).collect();
+        let requests: Vec<Vec<f32>> =
+            requests.into_iter().map(|rows| rows.into_iter().map(f32::from).collect()).collect();
         // Without a retry, clients may get `Overloaded`.
         let most = if split { most } else { 8 };
         let padding = if zeros { Padding::Zeros } else { Padding::Repeat };
         let batching = Batching { sizes: sizes.clone(), padding, retry_on_oom: split, ..batching(8) };
-        let seen = ask(batching, most, &callers);
+        let seen = infer_all(batching, most, &requests);
         prop_assert!(sizes.is_empty() || seen.iter().all(|size| sizes.contains(size)), "{seen:?}");
     }
 }

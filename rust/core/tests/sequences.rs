@@ -38,12 +38,12 @@ fn step(id: u64, value: f32, start: bool, end: bool) -> InferRequest {
 
 /// The log of an instance: batches of (sequence, start, value), and closed sequences.
 #[derive(Clone, Debug, PartialEq)]
-enum Did {
+enum InstanceEvent {
     Batch(Vec<(u64, bool, f32)>),
     Over(Vec<u64>),
 }
 
-type Log = Arc<Mutex<Vec<(usize, Did)>>>;
+type Log = Arc<Mutex<Vec<(usize, InstanceEvent)>>>;
 
 fn number(id: &SequenceId) -> u64 {
     match id {
@@ -60,7 +60,7 @@ fn run(model: &Arc<Model>, log: &Log) -> Vec<JoinHandle<()>> {
             while let Some(work) = queue.next(instance) {
                 let mut job = match work {
                     Work::Over(ids) => {
-                        log.lock().unwrap().push((instance, Did::Over(ids.iter().map(number).collect())));
+                        log.lock().unwrap().push((instance, InstanceEvent::Over(ids.iter().map(number).collect())));
                         continue;
                     }
                     Work::Batch(job) => job,
@@ -70,7 +70,7 @@ fn run(model: &Arc<Model>, log: &Log) -> Vec<JoinHandle<()>> {
                     (number(&step.id), step.start, values(part.request.inputs[0].as_ref().expect("an input"))[0])
                 });
                 let steps = steps.collect();
-                log.lock().unwrap().push((instance, Did::Batch(steps)));
+                log.lock().unwrap().push((instance, InstanceEvent::Batch(steps)));
                 let inputs = job.gather();
                 let output = fp32(&[job.rows(), 1], &values(inputs[0].as_ref().expect("an input")));
                 job.finish(Ok(BatchOutput { outputs: smallvec![output], ..BatchOutput::default() }));
@@ -80,20 +80,20 @@ fn run(model: &Arc<Model>, log: &Log) -> Vec<JoinHandle<()>> {
     instances.map(run).collect()
 }
 
-fn answer(ticket: Ticket) -> penstock_core::Result<f32> {
+fn wait_for(ticket: Ticket) -> penstock_core::Result<f32> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(ticket).map(|response| values(&response.outputs[0])[0])
 }
 
-fn end(model: &Model, threads: Vec<JoinHandle<()>>) {
+fn shut_down(model: &Model, threads: Vec<JoinHandle<()>>) {
     model.queue().close();
     threads.into_iter().for_each(|thread| thread.join().expect("no panic"));
 }
 
-fn until(mut holds: impl FnMut() -> bool) {
+fn wait_until(mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + Duration::from_secs(20);
     while !holds() {
-        assert!(Instant::now() < end, "it did not come to pass");
+        assert!(Instant::now() < end, "the condition did not hold in time");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -104,13 +104,13 @@ fn idle_sequence_expires_and_its_instance_is_notified() {
     let log = Log::default();
     let threads = run(&model, &log);
     let queue = model.queue();
-    answer(queue.submit(step(7, 1.0, true, false), None).unwrap()).unwrap();
-    until(|| log.lock().unwrap().len() == 2);
-    assert_eq!(log.lock().unwrap()[1], (0, Did::Over(vec![7])));
+    wait_for(queue.submit(step(7, 1.0, true, false), None).unwrap()).unwrap();
+    wait_until(|| log.lock().unwrap().len() == 2);
+    assert_eq!(log.lock().unwrap()[1], (0, InstanceEvent::Over(vec![7])));
     assert_eq!((queue.active_sequences(), model.metrics().sequences_lapsed.get()), (0, 1));
     let late = queue.submit(step(7, 2.0, false, false), None).unwrap_err();
     assert_eq!(late.message(), "sequence 7 must begin with sequence_start: it is not active on model 'stateful'");
-    end(&model, threads);
+    shut_down(&model, threads);
 }
 
 #[test]
@@ -127,15 +127,15 @@ fn abandoned_step_ends_its_sequence() {
     drop(leaves);
     let log = Log::default();
     let threads = run(&model, &log);
-    let error = answer(orphan).unwrap_err();
+    let error = wait_for(orphan).unwrap_err();
     assert_eq!(error.kind(), Kind::InvalidInput);
     assert_eq!(
         error.message(),
         "sequence 1 must begin again with sequence_start: model 'stateful' did not compute a request before this one"
     );
-    assert_eq!([first, other, again, follows].map(|ticket| answer(ticket).unwrap()), [1.0, 10.0, 4.0, 5.0]);
+    assert_eq!([first, other, again, follows].map(|ticket| wait_for(ticket).unwrap()), [1.0, 10.0, 4.0, 5.0]);
     drop(queue.submit(step(2, 11.0, false, false), None).unwrap());
-    end(&model, threads);
+    shut_down(&model, threads);
     assert_eq!(model.metrics().queue_depth.get(), 0);
 }
 
@@ -145,12 +145,14 @@ fn sequence_slot_is_free_once_its_end_is_answered() {
     let log = Log::default();
     let threads = run(&model, &log);
     for id in 1..50 {
-        answer(model.queue().submit(step(id, 1.0, true, false), None).unwrap()).unwrap();
+        wait_for(model.queue().submit(step(id, 1.0, true, false), None).unwrap()).unwrap();
         assert_eq!(model.queue().submit(step(99, 1.0, true, false), None).unwrap_err().kind(), Kind::Overloaded);
-        answer(model.queue().submit(step(id, 2.0, false, true), None).unwrap()).unwrap();
+        wait_for(model.queue().submit(step(id, 2.0, false, true), None).unwrap()).unwrap();
     }
-    until(|| log.lock().unwrap().iter().filter(|(_, did)| matches!(did, Did::Over(_))).count() == 49);
-    end(&model, threads);
+    wait_until(|| {
+        log.lock().unwrap().iter().filter(|(_, event)| matches!(event, InstanceEvent::Over(_))).count() == 49
+    });
+    shut_down(&model, threads);
 }
 
 #[test]
@@ -163,7 +165,7 @@ fn queue_timeout_fails_waiting_requests() {
     assert_eq!(model.metrics().queue_depth.get(), 1);
     thread::sleep(Duration::from_millis(201));
     model.queue().reject_overdue();
-    let error = answer(ticket).unwrap_err();
+    let error = wait_for(ticket).unwrap_err();
     assert_eq!(error.kind(), Kind::Timeout);
     assert_eq!(error.message(), "the request waited in the queue of model 'plain' for its limit of 200ms");
     assert_eq!(model.metrics().queue_depth.get(), 0);
@@ -182,14 +184,14 @@ fn priorities_are_served_in_order_and_share_batches() {
     let sent = [(3, 1.0), (0, 2.0), (1, 3.0), (9, 4.0), (1, 5.0), (2, 6.0), (3, 7.0)];
     let tickets = sent.map(|(priority, value)| submit(priority, value));
     let order = Arc::new(Mutex::new(Vec::new()));
-    let noted = Arc::clone(&order);
+    let recorder = Arc::clone(&order);
     let threads = penstock_core::testing::run_closure(&model, move |inputs, _| {
         let tensor = inputs[0].as_ref().expect("an input");
-        noted.lock().unwrap().push(values(tensor));
+        recorder.lock().unwrap().push(values(tensor));
         Ok(smallvec![fp32(tensor.shape(), &values(tensor))])
     });
-    assert!(tickets.into_iter().all(|ticket| answer(ticket).is_ok()));
-    end(&model, threads);
+    assert!(tickets.into_iter().all(|ticket| wait_for(ticket).is_ok()));
+    shut_down(&model, threads);
     assert_eq!(*order.lock().unwrap(), [vec![3.0, 5.0], vec![2.0, 4.0], vec![6.0, 1.0], vec![7.0]]);
 }
 
@@ -208,14 +210,14 @@ async fn replaced_model_serves_its_sequences_until_they_end() {
     let threads = [run(&first, &log), run(&second, &log)];
     let (first_queue, metrics) = (Arc::downgrade(first.queue()), Arc::clone(first.metrics()));
     registry.swap("stateful", vec![first], &[]);
-    let found = registry.find("stateful", None).unwrap();
-    found.infer(step(1, 1.0, true, false), None).await.unwrap();
+    let model = registry.find("stateful", None).unwrap();
+    model.infer(step(1, 1.0, true, false), None).await.unwrap();
     registry.swap("stateful", vec![Arc::clone(&second)], &[]);
     assert_eq!(second.active_sequences(), 1);
     assert_eq!(second.queue().active_sequences(), 0);
     // A sequence routed to the first instance may still start there; its next step is on the second.
-    found.infer(step(2, 2.0, true, false), None).await.unwrap();
-    drop(found);
+    model.infer(step(2, 2.0, true, false), None).await.unwrap();
+    drop(model);
     registry.drop_drained();
     for id in [1, 2] {
         second.infer(step(id, 3.0, false, false), None).await.unwrap();
@@ -264,19 +266,19 @@ proptest! {
             threads = run(&model, &log);
         }
         for (index, ticket) in tickets {
-            match answer(ticket) {
+            match wait_for(ticket) {
                 Ok(value) => prop_assert_eq!(value, index as f32),
                 Err(error) => prop_assert!(error.message().contains("must begin again"), "{}", error.message()),
             }
         }
-        end(&model, threads);
+        shut_down(&model, threads);
         prop_assert_eq!(model.metrics().queue_depth.get(), 0);
-        let mut held: HashMap<u64, (usize, f32)> = HashMap::new();
-        for (instance, did) in log.lock().unwrap().iter() {
-            let Did::Batch(steps) = did else { continue };
+        let mut last_steps: HashMap<u64, (usize, f32)> = HashMap::new();
+        for (instance, event) in log.lock().unwrap().iter() {
+            let InstanceEvent::Batch(steps) = event else { continue };
             for (place, &(id, start, value)) in steps.iter().enumerate() {
                 prop_assert!(!steps[..place].iter().any(|(other, ..)| *other == id), "twice in one batch");
-                match held.get(&id) {
+                match last_steps.get(&id) {
                     Some(_) if start => {}
                     Some(&(at, before)) => {
                         prop_assert_eq!(at, *instance, "a sequence moved");
@@ -288,7 +290,7 @@ proptest! {
                     }
                     None => prop_assert!(start, "a sequence began in the middle"),
                 }
-                held.insert(id, (*instance, value));
+                last_steps.insert(id, (*instance, value));
             }
         }
     }

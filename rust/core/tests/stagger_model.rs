@@ -31,14 +31,14 @@ fn stagger_never_adds_much_latency() {
         for load in [0.02, 0.1, 0.3, 0.6, 0.9] {
             for instances in [2, 4, 8] {
                 let (with, without) = (run(cost, instances, load, true), run(cost, instances, load, false));
-                let told = format!("{}+{}n, {instances} instances, load {load}", cost.0, cost.1);
+                let label = format!("{}+{}n, {instances} instances, load {load}", cost.0, cost.1);
                 let apart = (cost.0 / instances as f64).min(2.0) * 1.1;
-                assert!(with.mean_ms < without.mean_ms * 1.06, "{told}: {} against {}", with.mean_ms, without.mean_ms);
+                assert!(with.mean_ms < without.mean_ms * 1.06, "{label}: {} against {}", with.mean_ms, without.mean_ms);
                 // A delayed start may join two batches of one row.
                 let worse = with.p99_ms - without.p99_ms * 1.05;
-                assert!(worse < apart + cost.1, "{told}: {} against {}", with.p99_ms, without.p99_ms);
+                assert!(worse < apart + cost.1, "{label}: {} against {}", with.p99_ms, without.p99_ms);
                 // With all instances idle, no request waits for longer than one stagger interval.
-                assert!(with.most_wait_ms <= apart, "{told}: {} > {apart}", with.most_wait_ms);
+                assert!(with.most_wait_ms <= apart, "{label}: {} > {apart}", with.most_wait_ms);
             }
         }
     }

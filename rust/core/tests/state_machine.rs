@@ -97,7 +97,7 @@ impl Version {
                     while let Some(work) = queue.next(instance) {
                         let Work::Batch(job) = work else { continue };
                         let outcome = script[turn.fetch_add(1, Ordering::Relaxed) % script.len()];
-                        // As in an instance, a panic ends only its batch.
+                        // A panic ends only its batch, as in a real instance.
                         _ = catch_unwind(AssertUnwindSafe(|| handle(job, outcome, &computed)));
                     }
                 })
@@ -135,24 +135,24 @@ fn handle(mut job: Job, outcome: Outcome, computed: &Computed) {
 /// A waiting client: its request, and true if a deadline may end it.
 struct Waiting {
     sent: Vec<f32>,
-    hurried: bool,
+    has_deadline: bool,
     ticket: Ticket,
 }
 
 fn check(waiting: Waiting, cut_off: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
-    let Waiting { sent, hurried, ticket } = waiting;
+    let Waiting { sent, has_deadline, ticket } = waiting;
     let answer = runtime
         .block_on(async { tokio::time::timeout(Duration::from_secs(20), ticket).await })
-        .expect("every accepted request is answered");
+        .expect("every accepted request completes");
     match answer {
         Ok(response) => {
             let doubled: Vec<f32> = sent.iter().map(|row| row * 2.0).collect();
-            assert_eq!(values(&response.outputs[0]), doubled, "row i's answer goes to caller i");
+            assert_eq!(values(&response.outputs[0]), doubled, "client i gets row i");
         }
         Err(error) => match error.kind() {
             Kind::Handler | Kind::Internal => {}
-            Kind::Timeout => assert!(hurried, "no deadline was given: {}", error.message()),
+            Kind::Timeout => assert!(has_deadline, "no deadline was given: {}", error.message()),
             Kind::Unavailable => assert!(cut_off, "nothing was cut off: {}", error.message()),
             other => panic!("{other:?}: {}", error.message()),
         },
@@ -168,10 +168,10 @@ fn play(events: &[Event], script: Vec<Outcome>) {
             Event::Submit { rows, deadline_us } => {
                 let sent: Vec<f32> = (0..rows).map(|row| (number + row as u32) as f32).collect();
                 number += rows as u32;
-                let mut asked = request(fp32(&[rows, 1], &sent));
-                asked.deadline = deadline_us.map(|us| Instant::now() + Duration::from_micros(us));
-                match version.model.queue().submit(asked, None) {
-                    Ok(ticket) => waiting.push(Waiting { sent, hurried: deadline_us.is_some(), ticket }),
+                let mut request = request(fp32(&[rows, 1], &sent));
+                request.deadline = deadline_us.map(|us| Instant::now() + Duration::from_micros(us));
+                match version.model.queue().submit(request, None) {
+                    Ok(ticket) => waiting.push(Waiting { sent, has_deadline: deadline_us.is_some(), ticket }),
                     Err(error) => assert!(matches!(error.kind(), Kind::Overloaded | Kind::Unavailable)),
                 }
             }

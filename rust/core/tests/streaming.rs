@@ -32,13 +32,13 @@ fn row(value: f32) -> InferRequest {
     request(fp32(&[1, 1], &[value]))
 }
 
-fn end((model, instance): (Arc<Model>, thread::JoinHandle<()>)) {
+fn shut_down((model, instance): (Arc<Model>, thread::JoinHandle<()>)) {
     model.queue().close();
     instance.join().unwrap();
 }
 
-fn told(piece: &ResponseChunk) -> (Vec<f32>, bool) {
-    (values(&piece.response.outputs[0]), piece.last)
+fn chunk_values(chunk: &ResponseChunk) -> (Vec<f32>, bool) {
+    (values(&chunk.response.outputs[0]), chunk.last)
 }
 
 #[tokio::test]
@@ -50,12 +50,15 @@ async fn chunk_for_the_batch_is_split_by_request_rows() {
         streaming.send(smallvec![fp32(&[rows, 1], &all)], &Vec::new(), true)
     });
     // Both are queued, because the instance computes the first request.
-    let mut pieces = served.0.stream(request(fp32(&[3, 1], &[7.0, 8.0, 9.0])), None).unwrap();
-    let first = pieces.next().await.unwrap().unwrap();
-    let second = pieces.next().await.unwrap().unwrap();
-    assert_eq!((told(&first), told(&second)), ((vec![0.0, 1.0, 2.0], false), (vec![0.0, 1.0, 2.0], true)));
-    assert!(pieces.next().await.is_none());
-    end(served);
+    let mut chunks = served.0.stream(request(fp32(&[3, 1], &[7.0, 8.0, 9.0])), None).unwrap();
+    let first = chunks.next().await.unwrap().unwrap();
+    let second = chunks.next().await.unwrap().unwrap();
+    assert_eq!(
+        (chunk_values(&first), chunk_values(&second)),
+        ((vec![0.0, 1.0, 2.0], false), (vec![0.0, 1.0, 2.0], true))
+    );
+    assert!(chunks.next().await.is_none());
+    shut_down(served);
 }
 
 #[tokio::test]
@@ -68,15 +71,15 @@ async fn rows_of_a_request_stream_and_end_independently() {
         assert!(!streaming.is_wanted());
         Ok(())
     });
-    let mut pieces = served.0.stream(request(fp32(&[2, 1], &[0.0, 0.0])), None).unwrap();
+    let mut chunks = served.0.stream(request(fp32(&[2, 1], &[0.0, 0.0])), None).unwrap();
     let mut seen = Vec::new();
-    while let Some(piece) = pieces.next().await {
-        let piece = piece.unwrap();
-        seen.push((told(&piece), piece.response.parameters));
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.unwrap();
+        seen.push((chunk_values(&chunk), chunk.response.parameters));
     }
     let row = |row| vec![("row".to_owned(), Parameter::Int(row))];
     assert_eq!(seen, [((vec![1.0], false), row(0)), ((vec![2.0], false), row(1))]);
-    end(served);
+    shut_down(served);
 }
 
 #[tokio::test]
@@ -85,18 +88,18 @@ async fn error_ends_every_stream() {
         streaming.send(smallvec![fp32(&[1], &[1.0])], &Vec::new(), false)?;
         Err(Error::new(Kind::NotFound, "gone"))
     });
-    let mut pieces = served.0.stream(request(fp32(&[1], &[0.0])), None).unwrap();
-    assert!(pieces.next().await.unwrap().is_ok());
-    assert_eq!(pieces.next().await.unwrap().unwrap_err().kind(), Kind::NotFound);
-    assert!(pieces.next().await.is_none());
-    end(served);
+    let mut chunks = served.0.stream(request(fp32(&[1], &[0.0])), None).unwrap();
+    assert!(chunks.next().await.unwrap().is_ok());
+    assert_eq!(chunks.next().await.unwrap().unwrap_err().kind(), Kind::NotFound);
+    assert!(chunks.next().await.is_none());
+    shut_down(served);
 }
 
 #[tokio::test]
 async fn handler_waits_until_its_client_reads() {
-    const PIECES: usize = 1000;
+    const CHUNKS: usize = 1000;
     let served = serve(None, |streaming| {
-        for value in 0..PIECES {
+        for value in 0..CHUNKS {
             if streaming.is_full() {
                 streaming.wait_for_room();
             }
@@ -104,14 +107,14 @@ async fn handler_waits_until_its_client_reads() {
         }
         Ok(())
     });
-    let mut pieces = served.0.stream(request(fp32(&[1], &[0.0])), None).unwrap();
+    let mut chunks = served.0.stream(request(fp32(&[1], &[0.0])), None).unwrap();
     let mut count = 0;
-    while let Some(piece) = pieces.next().await {
-        assert_eq!(told(&piece.unwrap()).0, [count as f32]);
+    while let Some(chunk) = chunks.next().await {
+        assert_eq!(chunk_values(&chunk.unwrap()).0, [count as f32]);
         count += 1;
     }
-    assert_eq!(count, PIECES);
-    end(served);
+    assert_eq!(count, CHUNKS);
+    shut_down(served);
 }
 
 #[tokio::test]
@@ -119,10 +122,10 @@ async fn stream_dropped_by_its_instance_ends_with_an_error() {
     let spec = ModelSpec { streams: true, ..fp32_spec("s", &[Some(1)], None) };
     let model = Arc::new(Model::new(spec, &Metrics::default()));
     model.set_readiness(Readiness::Ready);
-    let mut pieces = model.stream(request(fp32(&[1], &[0.0])), None).unwrap();
+    let mut chunks = model.stream(request(fp32(&[1], &[0.0])), None).unwrap();
     drop(model.queue().pull().unwrap().stream());
-    assert_eq!(pieces.next().await.unwrap().unwrap_err().message(), "model 's' lost this batch");
-    assert!(pieces.next().await.is_none());
+    assert_eq!(chunks.next().await.unwrap().unwrap_err().message(), "model 's' lost this batch");
+    assert!(chunks.next().await.is_none());
 }
 
 #[tokio::test]
@@ -133,7 +136,7 @@ async fn unary_call_of_a_stream_requires_exactly_one_response() {
     assert_eq!(none.message(), "exactly 1 answer is expected here, model 's' gave none: call generate_stream");
     let many = served.0.stream(request(fp32(&[3, 1], &[0.0; 3])), None).unwrap_err();
     assert_eq!(many.message(), "the request has a batch of 3 rows, model 's' streams at most 2");
-    let mut pieces = served.0.stream(row(1.0), None).unwrap();
-    assert!(tokio::time::timeout(Duration::from_secs(20), pieces.next()).await.unwrap().is_none());
-    end(served);
+    let mut chunks = served.0.stream(row(1.0), None).unwrap();
+    assert!(tokio::time::timeout(Duration::from_secs(20), chunks.next()).await.unwrap().is_none());
+    shut_down(served);
 }

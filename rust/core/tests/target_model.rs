@@ -42,9 +42,9 @@ fn unreachable_latency_target_does_not_lower_throughput() {
         for load in [0.6, 0.9, 0.97] {
             for target in [1, 5, 10, 20] {
                 let (with, without) = (run(cost, load, 0, Some(target)), run(cost, load, 0, None));
-                let told = format!("{}+{}n, load {load}, target {target}", cost.0, cost.1);
-                assert!(with.mean_ms < without.mean_ms * 1.5, "{told}: {} against {}", with.mean_ms, without.mean_ms);
-                assert!(with.p99_ms < without.p99_ms * 1.5, "{told}: {} against {}", with.p99_ms, without.p99_ms);
+                let label = format!("{}+{}n, load {load}, target {target}", cost.0, cost.1);
+                assert!(with.mean_ms < without.mean_ms * 1.5, "{label}: {} against {}", with.mean_ms, without.mean_ms);
+                assert!(with.p99_ms < without.p99_ms * 1.5, "{label}: {} against {}", with.p99_ms, without.p99_ms);
             }
         }
     }

@@ -13,10 +13,10 @@ use std::{
 };
 
 fn model(max_duration_ns: Option<u64>) -> Arc<Model> {
-    of_instances(2, max_duration_ns)
+    model_with_instances(2, max_duration_ns)
 }
 
-fn of_instances(instances: usize, max_duration_ns: Option<u64>) -> Arc<Model> {
+fn model_with_instances(instances: usize, max_duration_ns: Option<u64>) -> Arc<Model> {
     let batching = Batching { max_duration_ns, hold: false, ..batching(1) };
     let spec = ModelSpec { instances, ..fp32_spec("m", &[Some(1)], Some(batching)) };
     let model = Model::new(spec, &Metrics::default());
@@ -29,7 +29,7 @@ fn submit(model: &Model) -> Ticket {
 }
 
 /// Receives the batches of an instance, on a new thread.
-fn pulled(model: &Arc<Model>, instance: usize) -> mpsc::Receiver<Job> {
+fn pull_on_thread(model: &Arc<Model>, instance: usize) -> mpsc::Receiver<Job> {
     let (queue, (jobs, received)) = (Arc::clone(model.queue()), mpsc::channel());
     thread::spawn(move || {
         let Some(Work::Batch(job)) = queue.next_to_enter(instance) else { panic!("it is a batch") };
@@ -46,8 +46,8 @@ fn finish(job: Job) {
 fn second_instance_waits_until_the_first_has_entered() {
     let model = model(Some(1_000_000));
     let _tickets = [submit(&model), submit(&model)];
-    let mut first = pulled(&model, 0).recv().unwrap();
-    let second = pulled(&model, 1);
+    let mut first = pull_on_thread(&model, 0).recv().unwrap();
+    let second = pull_on_thread(&model, 1);
     assert!(second.recv_timeout(Duration::from_millis(50)).is_err());
     first.entered();
     // It computes for longer than it should, so the second need not wait for its end.
@@ -59,31 +59,31 @@ fn second_instance_waits_until_the_first_has_entered() {
 fn dropped_job_does_not_block_other_instances() {
     let model = model(Some(1_000_000));
     let _tickets = [submit(&model), submit(&model)];
-    drop(pulled(&model, 0).recv().unwrap());
-    finish(pulled(&model, 1).recv().unwrap());
+    drop(pull_on_thread(&model, 0).recv().unwrap());
+    finish(pull_on_thread(&model, 1).recv().unwrap());
 }
 
 #[test]
 fn batches_without_max_duration_do_not_wait_for_each_other() {
     let model = model(None);
     let _tickets = [submit(&model), submit(&model)];
-    let (first, second) = (pulled(&model, 0), pulled(&model, 1));
+    let (first, second) = (pull_on_thread(&model, 0), pull_on_thread(&model, 1));
     let both = [first.recv().unwrap(), second.recv().unwrap()];
     both.into_iter().for_each(finish);
 }
 
 #[test]
 fn idle_instance_is_woken_after_another_deferred() {
-    let model = of_instances(3, Some(1_000_000));
-    let instances = [0, 1, 2].map(|instance| pulled(&model, instance));
-    let next = |what: &str| {
+    let model = model_with_instances(3, Some(1_000_000));
+    let instances = [0, 1, 2].map(|instance| pull_on_thread(&model, instance));
+    let next = |label: &str| {
         let end = Instant::now() + Duration::from_secs(10);
         loop {
             if let Some(mut job) = instances.iter().find_map(|instance| instance.try_recv().ok()) {
                 job.entered();
                 return job;
             }
-            assert!(Instant::now() < end, "{what} waits while an instance sleeps");
+            assert!(Instant::now() < end, "{label} waits while an instance sleeps");
             thread::sleep(Duration::from_millis(1));
         }
     };

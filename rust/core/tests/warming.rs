@@ -19,10 +19,10 @@ fn model(instances: usize) -> (Arc<Model>, Metrics) {
     (Arc::new(Model::new(spec, &metrics)), metrics)
 }
 
-async fn end(mut pieces: ResponseStream) -> Result<usize> {
+async fn count_chunks(mut chunks: ResponseStream) -> Result<usize> {
     let mut count = 0;
-    while let Some(piece) = pieces.next().await {
-        piece?;
+    while let Some(chunk) = chunks.next().await {
+        chunk?;
         count += 1;
     }
     Ok(count)
@@ -31,10 +31,11 @@ async fn end(mut pieces: ResponseStream) -> Result<usize> {
 #[tokio::test]
 async fn warm_up_runs_on_each_instance_without_being_counted() {
     let (model, metrics) = model(3);
-    let asked: Vec<ResponseStream> = (0..3).map(|instance| model.queue().warm_up(instance, rows(2)).unwrap()).collect();
+    let streams: Vec<ResponseStream> =
+        (0..3).map(|instance| model.queue().warm_up(instance, rows(2)).unwrap()).collect();
     let threads = run_closure(&model, |mut inputs, _| Ok(inputs.drain(..).flatten().collect()));
-    for pieces in asked {
-        assert_eq!(end(pieces).await.unwrap(), 1);
+    for chunks in streams {
+        assert_eq!(count_chunks(chunks).await.unwrap(), 1);
     }
     let before = Metrics::default().model(model.spec());
     assert_eq!(format!("{:?}", model.metrics().statistics), format!("{:?}", before.statistics));
@@ -47,7 +48,7 @@ async fn warm_up_runs_on_each_instance_without_being_counted() {
 async fn warm_up_reports_failures_and_invalid_requests() {
     let (model, _metrics) = model(1);
     let threads = run_closure(&model, |_, _| Err(Error::handler("broken")));
-    let failed = end(model.queue().warm_up(0, rows(1)).unwrap()).await.unwrap_err();
+    let failed = count_chunks(model.queue().warm_up(0, rows(1)).unwrap()).await.unwrap_err();
     assert_eq!(failed.message(), "broken");
     let refused = model.queue().warm_up(0, rows(5)).unwrap_err();
     assert_eq!(refused.message(), "the request has a batch of 5 rows, model 'm' computes at most 4");
@@ -59,9 +60,9 @@ async fn warm_up_reports_failures_and_invalid_requests() {
 #[tokio::test]
 async fn closed_queue_fails_pending_warm_up_calls() {
     let (model, _metrics) = model(1);
-    let pieces = model.queue().warm_up(0, rows(1)).unwrap();
+    let chunks = model.queue().warm_up(0, rows(1)).unwrap();
     model.queue().close();
-    assert_eq!(end(pieces).await.unwrap_err().message(), "the request was dropped by the server");
+    assert_eq!(count_chunks(chunks).await.unwrap_err().message(), "the request was dropped by the server");
 }
 
 #[test]
@@ -72,7 +73,7 @@ fn warm_up_sequence_ends_with_its_call() {
     let mut step = rows(1);
     let id = SequenceId::Text("warm".into());
     step.schedule.step = Some(Box::new(Step { id: id.clone(), start: true, end: true }));
-    let pieces = model.queue().warm_up(1, step).unwrap();
+    let chunks = model.queue().warm_up(1, step).unwrap();
     let queue = Arc::clone(model.queue());
     let instance = thread::spawn(move || {
         let Some(Work::Batch(job)) = queue.next(1) else { panic!("a batch") };
@@ -82,5 +83,5 @@ fn warm_up_sequence_ends_with_its_call() {
     });
     assert_eq!(instance.join().unwrap(), [id]);
     assert_eq!(model.queue().active_sequences(), 0);
-    drop(pieces);
+    drop(chunks);
 }

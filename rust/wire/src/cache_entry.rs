@@ -141,7 +141,7 @@ mod tests {
     }
 
     /// Of the model `add`, whose output is FP32 of 4 a row.
-    fn answer(rows: usize) -> InferResponse {
+    fn response(rows: usize) -> InferResponse {
         let bytes: Vec<u8> = (0..rows * 16).map(|number| number as u8).collect();
         let tensor = Tensor::new(Datatype::Fp32, smallvec![rows, 4], Buffer::Shared(bytes.into())).unwrap();
         let parameters = vec![
@@ -161,22 +161,22 @@ mod tests {
 
     #[test]
     fn cache_entry_round_trips_with_its_age() {
-        let bytes = encode(&key(1), &answer(2), UNIX_EPOCH + Duration::from_millis(5)).unwrap();
+        let bytes = encode(&key(1), &response(2), UNIX_EPOCH + Duration::from_millis(5)).unwrap();
         let (read, age) = read(2, 1, bytes).unwrap();
-        assert_eq!((age, &read.parameters), (Duration::from_millis(7), &answer(2).parameters));
-        assert_eq!(read.outputs[0].as_slice(), answer(2).outputs[0].as_slice());
+        assert_eq!((age, &read.parameters), (Duration::from_millis(7), &response(2).parameters));
+        assert_eq!(read.outputs[0].as_slice(), response(2).outputs[0].as_slice());
         assert_eq!(read.outputs[0].shape(), [2, 4]);
     }
 
     #[test]
     fn entry_of_another_key_or_row_count_is_refused() {
-        let bytes = encode(&key(1), &answer(2), UNIX_EPOCH).unwrap();
+        let bytes = encode(&key(1), &response(2), UNIX_EPOCH).unwrap();
         assert!(read(2, 2, bytes.clone()).is_none());
         assert!(read(3, 1, bytes.clone()).is_none());
         let mut longer = bytes;
         longer.push(0);
         assert!(read(2, 1, longer).is_none());
-        let list = InferResponse { parameters: vec![("l".into(), Parameter::List(Vec::new()))], ..answer(1) };
+        let list = InferResponse { parameters: vec![("l".into(), Parameter::List(Vec::new()))], ..response(1) };
         assert!(encode(&key(1), &list, UNIX_EPOCH).is_none());
     }
 
@@ -194,7 +194,7 @@ mod tests {
 
         #[test]
         fn changed_or_truncated_entry_is_refused(place in any::<prop::sample::Index>(), byte in 1..=255_u8) {
-            let good = encode(&key(1), &answer(1), UNIX_EPOCH).unwrap();
+            let good = encode(&key(1), &response(1), UNIX_EPOCH).unwrap();
             let place = place.index(good.len());
             prop_assert!(read(1, 1, good[..place].to_vec()).is_none());
             let mut changed = good.clone();

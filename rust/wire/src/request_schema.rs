@@ -185,19 +185,19 @@ mod tests {
     };
     use smallvec::smallvec;
 
-    fn open() -> ModelSpec {
+    fn raw_model() -> ModelSpec {
         let batching = Some(Batching::new(8));
         ModelSpec { name: "m".into(), raw_requests: true, wants_context: true, batching, ..ModelSpec::default() }
     }
 
     fn read(json: &str, tail: &[u8]) -> Result<DecodedRequest> {
-        let spec = open();
+        let spec = raw_model();
         let mut decoder = rest::begin(&spec, json.as_bytes(), tail.len(), &Limits::default())?;
         decoder.write(tail)?;
         decoder.finish()
     }
 
-    fn shown(decoded: &DecodedRequest) -> Vec<(&str, Datatype, &[usize], &[u8])> {
+    fn named_tensors(decoded: &DecodedRequest) -> Vec<(&str, Datatype, &[usize], &[u8])> {
         let names = decoded.request.raw.as_ref().unwrap().names.iter();
         let tensors = decoded.request.inputs.iter().flatten();
         names.zip(tensors).map(|(name, t)| (&**name, t.datatype(), t.shape(), t.as_slice())).collect()
@@ -210,14 +210,14 @@ mod tests {
                       {"name":"a","datatype":"BYTES","shape":[],"data":["x"],"parameters":{"own":true}}]}"#;
         let decoded = read(json, &[7, 8]).unwrap();
         assert_eq!(
-            shown(&decoded),
+            named_tensors(&decoded),
             [("b", Datatype::Int8, &[2, 1][..], &[7, 8][..]), ("a", Datatype::Bytes, &[], b"\x01\0\0\0x"),]
         );
         let DecodedRequest { request, plan, .. } = decoded;
-        let asked = request.raw.unwrap();
-        assert_eq!(asked.outputs.as_deref(), Some(&["r".into(), "q".into()][..]));
-        assert_eq!(*asked.parameters, [vec![], vec![("own".to_owned(), Parameter::Bool(true))]]);
-        assert!(asked.binary && asked.http.is_none());
+        let raw = request.raw.unwrap();
+        assert_eq!(raw.outputs.as_deref(), Some(&["r".into(), "q".into()][..]));
+        assert_eq!(*raw.parameters, [vec![], vec![("own".to_owned(), Parameter::Bool(true))]]);
+        assert!(raw.binary && raw.http.is_none());
         assert_eq!(plan.outputs, Some(smallvec![RequestedOutput::new(0, false), RequestedOutput::new(1, true)]));
         // Its rows are not distinguished.
         assert_eq!((request.rows, request.metadata.unwrap().id.as_str()), (1, "i"));
@@ -228,7 +228,7 @@ mod tests {
     fn last_name_of_a_tensor_wins_and_names_are_unique() {
         let tensor = |names: &str| format!(r#"{{{names}"datatype":"INT8","shape":[1],"data":[1]}}"#);
         let decoded = read(&format!(r#"{{"inputs":[{}]}}"#, tensor(r#""name":"x","name":"y","#)), &[]).unwrap();
-        assert_eq!(shown(&decoded)[0].0, "y");
+        assert_eq!(named_tensors(&decoded)[0].0, "y");
         let x = tensor(r#""name":"x","#);
         let refused = |json: &str| read(json, &[]).unwrap_err().message().to_owned();
         assert_eq!(refused(&format!(r#"{{"inputs":[{x},{x}]}}"#)), "input 'x' is given twice");
@@ -237,7 +237,7 @@ mod tests {
         let text = "'inputs[0]' has a name of 1025 bytes, at most 1024 are accepted";
         assert_eq!(refused(&format!(r#"{{"inputs":[{long}]}}"#)), text);
         let again = format!(r#"{{"inputs":[{x},{}],"inputs":[{x}]}}"#, tensor(r#""name":"y","#));
-        assert_eq!(shown(&read(&again, &[]).unwrap()).len(), 1);
+        assert_eq!(named_tensors(&read(&again, &[]).unwrap()).len(), 1);
     }
 
     #[test]
@@ -246,21 +246,21 @@ mod tests {
             format!(r#"{{"name":"{name}","datatype":"INT8","shape":{shape},"data":{data}}}"#)
         };
         let of = |inputs: &[String]| {
-            let asked = read(&format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")), &[]).unwrap().request.raw.unwrap();
-            asked.nested.to_vec()
+            let raw = read(&format!(r#"{{"inputs":[{}]}}"#, inputs.join(",")), &[]).unwrap().request.raw.unwrap();
+            raw.nested.to_vec()
         };
         let [flat, nested] = [tensor("x", "[2,1]", " [ 1,2]"), tensor("y", "[2,1]", " [ [1], [2]]")];
         assert!(of(std::slice::from_ref(&flat)).is_empty());
         assert_eq!(of(&[flat, nested.clone()]), [1]);
         assert_eq!(of(&[nested, tensor("z", "[2,0]", "[[],[]]")]), [0, 1]);
-        // Where what is known of the data comes after it.
+        // Data before its shape and datatype.
         assert_eq!(of(&[r#"{"data":[[1],[2]],"shape":[2,1],"datatype":"INT8","name":"x"}"#.to_owned()]), [0]);
     }
 
     #[test]
     fn lenient_model_accepts_null_and_lowercase_datatypes() {
         let read_by = |lenient: bool, datatype: &str, data: &str| {
-            let spec = ModelSpec { lenient, ..open() };
+            let spec = ModelSpec { lenient, ..raw_model() };
             let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[2],"data":{data}}}]}}"#);
             rest::begin(&spec, json.as_bytes(), 0, &Limits::default())?.finish()
         };
@@ -296,7 +296,7 @@ mod tests {
             items in proptest::collection::vec("null|NaN|-?[0-9]{1,4}|1e30|\"a\"|true|nul", 0..6),
             datatype in proptest::sample::select(vec!["FP16", "BF16", "FP32", "FP64", "INT32"]),
         ) {
-            let spec = ModelSpec { lenient: true, ..open() };
+            let spec = ModelSpec { lenient: true, ..raw_model() };
             let read = |items: &[String]| {
                 let (count, data) = (items.len(), items.join(" , "));
                 let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[{count}],"data":[{data}]}}]}}"#);
@@ -329,20 +329,20 @@ mod tests {
         };
         let typed = |values: &[i32]| Some(InferTensorContents { int_contents: values.to_vec(), ..Default::default() });
         let outputs = vec![InferRequestedOutputTensor { name: "o".to_owned(), ..Default::default() }];
-        let read = |message: ModelInferRequest| grpc::decode(&open(), envelope(&message), &Limits::default());
+        let read = |message: ModelInferRequest| grpc::decode(&raw_model(), envelope(&message), &Limits::default());
         let inputs = [tensor("y", "INT8", typed(&[1, -1]))];
         let message = ModelInferRequest { inputs: inputs.to_vec(), outputs, ..Default::default() };
         let decoded = read(message.clone()).unwrap();
-        assert_eq!(shown(&decoded), [("y", Datatype::Int8, &[2][..], &[1, 255][..])]);
-        let asked = decoded.request.raw.unwrap();
-        assert_eq!(asked.outputs.as_deref(), Some(&["o".into()][..]));
-        assert_eq!(*asked.parameters, [vec![("own".to_owned(), Parameter::String("y".to_owned()))]]);
-        assert!(!asked.binary);
+        assert_eq!(named_tensors(&decoded), [("y", Datatype::Int8, &[2][..], &[1, 255][..])]);
+        let raw = decoded.request.raw.unwrap();
+        assert_eq!(raw.outputs.as_deref(), Some(&["o".into()][..]));
+        assert_eq!(*raw.parameters, [vec![("own".to_owned(), Parameter::String("y".to_owned()))]]);
+        assert!(!raw.binary);
 
         let raw = vec![vec![1, 2].into(), vec![3, 4].into()];
         let inputs = vec![tensor("y", "INT8", None), tensor("x", "UINT8", None)];
         let decoded = read(ModelInferRequest { inputs, raw_input_contents: raw, ..Default::default() }).unwrap();
-        assert_eq!(shown(&decoded).iter().map(|one| one.0).collect::<Vec<_>>(), ["y", "x"]);
+        assert_eq!(named_tensors(&decoded).iter().map(|one| one.0).collect::<Vec<_>>(), ["y", "x"]);
         assert!(decoded.request.raw.unwrap().binary);
 
         let refused = |inputs: Vec<InferInputTensor>| {
@@ -357,29 +357,29 @@ mod tests {
         assert_eq!(refused(vec![tensor("", "INT8", typed(&[1, 2]))]), "'inputs[0]' has an empty 'name'");
     }
 
-    fn answer() -> InferResponse {
+    fn response() -> InferResponse {
         let tensor =
             |value: u8| Tensor::new(Datatype::Uint8, smallvec![1], Buffer::Shared(vec![value].into())).unwrap();
-        let told = ResponseHead { names: Box::new(["b".into(), "a".into()]), ..ResponseHead::default() };
+        let head = ResponseHead { names: Box::new(["b".into(), "a".into()]), ..ResponseHead::default() };
         InferResponse {
             outputs: smallvec![tensor(1), tensor(2)],
-            head: Some(Box::new(told)),
+            head: Some(Box::new(head)),
             ..InferResponse::default()
         }
     }
 
     #[test]
     fn response_uses_the_output_names_of_its_head() {
-        let (spec, plan, answer) = (open(), ResponsePlan::default(), answer());
-        let json = rest::encode(&spec, &plan, &answer, &EncodeOptions::default()).unwrap().chunks.concat();
+        let (spec, plan, response) = (raw_model(), ResponsePlan::default(), response());
+        let json = rest::encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap().chunks.concat();
         let outputs = r#"[{"name":"b","datatype":"UINT8","shape":[1],"data":[1]},{"name":"a","datatype":"UINT8","shape":[1],"data":[2]}]"#;
         let text = format!(r#"{{"model_name":"m","model_version":"1","outputs":{outputs}}}"#);
         assert_eq!(String::from_utf8(json).unwrap(), text);
-        let message = grpc::response(&spec, &plan, &answer).unwrap();
+        let message = grpc::response(&spec, &plan, &response).unwrap();
         assert_eq!(message.outputs.iter().map(|output| &*output.name).collect::<Vec<_>>(), ["b", "a"]);
-        let npz = bodies::encode(bodies::Format::Npz, &spec, &plan, &answer).unwrap().concat();
+        let npz = bodies::encode(bodies::Format::Npz, &spec, &plan, &response).unwrap().concat();
         assert!(npz.windows(5).any(|part| part == b"a.npy"));
-        let error = bodies::encode(bodies::Format::Npy, &spec, &plan, &answer).unwrap_err();
+        let error = bodies::encode(bodies::Format::Npy, &spec, &plan, &response).unwrap_err();
         assert!(error.message().starts_with("an npy answer is one output, the request asks for 2"), "{error}");
     }
 }

@@ -12,7 +12,7 @@ use penstock_wire::{
 use serde_json::{Map, Value};
 
 /// Cuts of a body or message into chunks, as a network makes them.
-const PIECES: [usize; 3] = [1, 7, usize::MAX];
+const CHUNK_SIZES: [usize; 3] = [1, 7, usize::MAX];
 
 #[test]
 fn every_golden_request_decodes_as_expected() {
@@ -20,8 +20,8 @@ fn every_golden_request_decodes_as_expected() {
     for vector in golden::vectors() {
         let Some(expected) = &vector.request else { continue };
         for (spec, wire, label) in encodings(&models, &vector) {
-            for piece in PIECES {
-                let decoded = decode(&spec, wire, piece).unwrap_or_else(|error| panic!("{label}: {error}"));
+            for chunk_size in CHUNK_SIZES {
+                let decoded = decode(&spec, wire, chunk_size).unwrap_or_else(|error| panic!("{label}: {error}"));
                 assert_eq!(decoded.plan.id, expected.id, "{label}");
                 let inputs: Vec<Tensor> = spec
                     .inputs
@@ -35,10 +35,10 @@ fn every_golden_request_decodes_as_expected() {
                     expected.outputs.clone().unwrap_or_else(|| names(&spec)),
                     "{label}"
                 );
-                if let Some(caller) = &decoded.request.metadata {
-                    assert_eq!(caller.id, expected.id, "{label}");
+                if let Some(metadata) = &decoded.request.metadata {
+                    assert_eq!(metadata.id, expected.id, "{label}");
                     assert_eq!(
-                        sorted(caller.parameters.clone()),
+                        sorted(metadata.parameters.clone()),
                         sorted(golden::parameters(&expected.parameters)),
                         "{label}"
                     );
@@ -54,8 +54,8 @@ fn every_invalid_golden_request_is_refused_as_expected() {
     for vector in golden::vectors() {
         let Some(expected) = &vector.refusal else { continue };
         for (spec, wire, label) in encodings(&models, &vector) {
-            for piece in PIECES {
-                let Err(error) = decode(&spec, wire, piece) else { panic!("{label}: it was decoded") };
+            for chunk_size in CHUNK_SIZES {
+                let Err(error) = decode(&spec, wire, chunk_size) else { panic!("{label}: it was decoded") };
                 check_refusal(&error, expected, &label);
             }
         }
@@ -80,7 +80,7 @@ fn every_golden_response_is_encoded_as_requested() {
             let body = encoded.chunks.concat();
             let (json, tail) = body.split_at(encoded.json_len.unwrap_or(body.len()));
             assert_eq!(encoded.json_len.is_some(), !tail.is_empty(), "{label}: the length is given with a tail only");
-            check_rest_answer(json, tail, &vector, answer, wire.wire == WireKind::RestBinary, &label);
+            check_rest_response(json, tail, &vector, answer, wire.wire == WireKind::RestBinary, &label);
         }
     }
 }
@@ -102,17 +102,17 @@ fn golden_vectors_cover_every_wire_format() {
 /// Each encoding of a vector, with its model and its name in a failure.
 fn encodings<'v>(models: &[Model], vector: &'v Vector) -> Vec<(ModelSpec, &'v Wire, String)> {
     let model = models.iter().find(|model| model.name == vector.model);
-    let spec = model.unwrap_or_else(|| panic!("{}: there is no model '{}'", vector.name, vector.model)).spec();
+    let spec = model.unwrap_or_else(|| panic!("{}: unknown model '{}'", vector.name, vector.model)).spec();
     let label = |wire: &Wire| format!("{} ({:?} {})", vector.name, wire.wire, wire.note);
     vector.wires.iter().map(|wire| (spec.clone(), wire, label(wire))).collect()
 }
 
-fn decode(spec: &ModelSpec, wire: &Wire, piece: usize) -> Result<DecodedRequest, Error> {
+fn decode(spec: &ModelSpec, wire: &Wire, chunk_size: usize) -> Result<DecodedRequest, Error> {
     let limits = Limits::default();
     if wire.wire == WireKind::Grpc {
         let message = wire.message();
         let mut decoder = MessageDecoder::new(message.len(), &limits);
-        message.chunks(piece).try_for_each(|chunk| decoder.push(chunk))?;
+        message.chunks(chunk_size).try_for_each(|chunk| decoder.push(chunk))?;
         return grpc::decode(spec, decoder.finish()?, &limits);
     }
     let (json, tail) = (wire.json(), wire.tail());
@@ -123,7 +123,7 @@ fn decode(spec: &ModelSpec, wire: &Wire, piece: usize) -> Result<DecodedRequest,
             rest::begin(spec, &json, tail.len(), &limits)?
         }
     };
-    tail.chunks(piece).try_for_each(|chunk| decoder.write(chunk))?;
+    tail.chunks(chunk_size).try_for_each(|chunk| decoder.write(chunk))?;
     decoder.finish()
 }
 
@@ -170,7 +170,7 @@ fn response(spec: &ModelSpec, outputs: &[Tensor], parameters: &Map<String, Value
     }
 }
 
-fn check_rest_answer(
+fn check_rest_response(
     json: &[u8],
     mut tail: &[u8],
     vector: &Vector,
@@ -180,9 +180,9 @@ fn check_rest_answer(
 ) {
     let text = std::str::from_utf8(json).unwrap_or_else(|_| panic!("{label}: the JSON is not UTF-8"));
     // The names of no number are not JSON; their bits are compared below.
-    let document: Value = serde_json::from_str(&golden::without_names_of_no_number(text))
+    let document: Value = serde_json::from_str(&golden::without_non_finite_words(text))
         .unwrap_or_else(|error| panic!("{label}: {error}: {text}"));
-    let id = &vector.request.as_ref().expect("an answer has a request").id;
+    let id = &vector.request.as_ref().expect("a response vector needs a request").id;
     assert_eq!(document["model_name"], *vector.model, "{label}");
     assert_eq!(document["model_version"], "1", "{label}");
     assert_eq!(document.get("id").and_then(Value::as_str).unwrap_or_default(), id, "{label}");

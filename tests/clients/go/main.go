@@ -1,5 +1,5 @@
-// A client in Go, compiled from our proto: asks for readiness, metadata, an inference and a refusal,
-// and prints what it was told, one fact a line.
+// A client in Go, compiled from the proto file: requests readiness, metadata, an inference and a refusal,
+// and prints one result per line.
 package main
 
 import (
@@ -51,24 +51,24 @@ func main() {
 		Inputs:           []*pb.ModelInferRequest_InferInputTensor{{Name: "x", Datatype: "FP32", Shape: []int64{1, 4}}},
 		RawInputContents: [][]byte{raw.Bytes()},
 	}
-	answer, err := client.ModelInfer(ctx, request)
+	response, err := client.ModelInfer(ctx, request)
 	if err != nil {
 		log.Fatal(err)
 	}
 	values := make([]float32, 4)
-	binary.Read(bytes.NewReader(answer.RawOutputContents[0]), binary.LittleEndian, values)
-	fmt.Println("output", answer.Outputs[0].Name, answer.Outputs[0].Shape, values)
-	fmt.Println("id", answer.Id)
+	binary.Read(bytes.NewReader(response.RawOutputContents[0]), binary.LittleEndian, values)
+	fmt.Println("output", response.Outputs[0].Name, response.Outputs[0].Shape, values)
+	fmt.Println("id", response.Id)
 
 	request.RawInputContents = nil
 	request.Inputs[0].Contents = &pb.InferTensorContents{Fp32Contents: []float32{1, 2, 3, 4}}
-	answer, err = client.ModelInfer(ctx, request)
+	response, err = client.ModelInfer(ctx, request)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("typed", len(answer.RawOutputContents[0]))
+	fmt.Println("typed", len(response.RawOutputContents[0]))
 
-	request.ModelName = "nobody"
+	request.ModelName = "missing"
 	_, err = client.ModelInfer(ctx, request)
 	fmt.Println("refused", status.Code(err) == codes.NotFound, status.Convert(err).Message())
 }

@@ -1,4 +1,4 @@
-// Calls a server through a client that is made of proto/open_inference.proto, and prints what it saw.
+// Calls a server with a client built from proto/open_inference.proto, and prints the responses.
 //
 //     node client.js ADDRESS PROTO
 
@@ -13,7 +13,7 @@ const client = new inference.GRPCInferenceService(address, grpc.credentials.crea
 
 const call = (name, request) =>
   new Promise((resolve, reject) =>
-    client[name](request, { deadline: Date.now() + 20000 }, (error, answer) => (error ? reject(error) : resolve(answer))),
+    client[name](request, { deadline: Date.now() + 20000 }, (error, response) => (error ? reject(error) : resolve(response))),
   );
 
 function counting(id, count) {
@@ -35,11 +35,11 @@ async function main() {
   console.log("input", inputs[0].name, inputs[0].datatype, JSON.stringify(inputs[0].shape));
 
   const typed = { name: "x", datatype: "FP32", shape: [1, 3], contents: { fp32Contents: [1, 2, 4.5] } };
-  const answer = await call("ModelInfer", { modelName: "scale", id: "from-js", inputs: [typed] });
-  const raw = answer.rawOutputContents[0];
-  console.log("output", answer.id, [0, 4, 8].map((at) => raw.readFloatLE(at)).join(" "));
+  const response = await call("ModelInfer", { modelName: "scale", id: "from-js", inputs: [typed] });
+  const raw = response.rawOutputContents[0];
+  console.log("output", response.id, [0, 4, 8].map((at) => raw.readFloatLE(at)).join(" "));
 
-  await call("ModelInfer", { modelName: "nobody" }).catch((error) =>
+  await call("ModelInfer", { modelName: "missing" }).catch((error) =>
     console.log("refused", error.code === grpc.status.NOT_FOUND, error.details),
   );
 
@@ -47,9 +47,9 @@ async function main() {
   stream.write(counting("s", 5));
   stream.end();
   for await (const { inferResponse } of stream) {
-    const [piece] = inferResponse.rawOutputContents;
+    const [chunk] = inferResponse.rawOutputContents;
     const last = inferResponse.parameters.triton_final_response.boolParam;
-    console.log("piece", inferResponse.id, piece ? piece.readInt32LE() : "none", last);
+    console.log("chunk", inferResponse.id, chunk ? chunk.readInt32LE() : "none", last);
   }
 }
 

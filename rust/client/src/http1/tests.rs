@@ -19,7 +19,7 @@ fn pair() -> (Http1, RawSocket) {
     (Http1::new(Stream::Plain(Socket::blocking(ours))), theirs)
 }
 
-fn wait<T>(future: impl Future<Output = T>) -> T {
+fn block_on<T>(future: impl Future<Output = T>) -> T {
     match drive(pin!(future), Some(Instant::now() + Duration::from_secs(20))) {
         Step::Ready(done) => done,
         Step::Interrupted => panic!("no signal was sent"),
@@ -27,11 +27,11 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Reads a response that arrives in chunks of that size and then ends.
-fn read(answer: &[u8], size: usize) -> Result<(Head, Vec<u8>)> {
+fn read(response: &[u8], size: usize) -> Result<(Head, Vec<u8>)> {
     let (mut connection, mut theirs) = pair();
-    let answer = answer.to_vec();
-    let server = std::thread::spawn(move || answer.chunks(size).all(|piece| theirs.write_all(piece).is_ok()));
-    let read = wait(async {
+    let response = response.to_vec();
+    let server = std::thread::spawn(move || response.chunks(size).all(|chunk| theirs.write_all(chunk).is_ok()));
+    let read = block_on(async {
         let mut head = connection.head(false).await?;
         let body = connection.body(&mut head.framing, 1000).await?;
         Ok((head, body))
@@ -40,13 +40,13 @@ fn read(answer: &[u8], size: usize) -> Result<(Head, Vec<u8>)> {
     read
 }
 
-fn refused(answer: &[u8]) -> String {
-    read(answer, answer.len()).unwrap_err().error.message().to_owned()
+fn error_message(response: &[u8]) -> String {
+    read(response, response.len()).unwrap_err().error.message().to_owned()
 }
 
 #[test]
 fn bodies_end_as_their_framing_headers_declare() {
-    for (answer, body, keep) in [
+    for (response, body, keep) in [
         (&b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nabc"[..], &b"abc"[..], true),
         (b"HTTP/1.1 200 OK\r\ncontent-length:3\r\nConnection: close\r\n\r\nabc", b"abc", false),
         (b"HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\nabc", b"abc", false),
@@ -59,49 +59,49 @@ fn bodies_end_as_their_framing_headers_declare() {
             true,
         ),
     ] {
-        for size in [1, 7, answer.len()] {
-            let (head, read) = read(answer, size).unwrap();
-            assert_eq!((read.as_slice(), head.keep_alive), (body, keep), "{}", answer.escape_ascii());
+        for size in [1, 7, response.len()] {
+            let (head, read) = read(response, size).unwrap();
+            assert_eq!((read.as_slice(), head.keep_alive), (body, keep), "{}", response.escape_ascii());
         }
     }
 }
 
 #[test]
 fn response_head_fields_are_parsed() {
-    let answer = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\nInference-Header-Content-Length: 12\r\n\
+    let response = b"HTTP/1.1 429 Too Many\r\nretry-after: 7\r\nInference-Header-Content-Length: 12\r\n\
         content-encoding: gzip\r\ncontent-length: 0\r\n\r\n";
-    let (head, _) = read(answer, 5).unwrap();
+    let (head, _) = read(response, 5).unwrap();
     assert_eq!((head.status, head.json_len, head.encoding), (429, Some(12), Some(Coding::Gzip)));
     assert_eq!(head.retry_after, Some(Duration::from_secs(7)));
 }
 
 #[test]
 fn malformed_responses_are_errors_with_a_reason() {
-    let not = |why: &str| format!("the server's answer is not HTTP/1.1: {why}");
-    for (answer, why) in [
-        (&b"SSH-2.0-x\r\n\r\n"[..], not("invalid HTTP version")),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", not("its content length is not a number")),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", not("it has two content lengths")),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", not("its transfer encoding is not known")),
-        (b"HTTP/1.1 200 OK\r\nContent-Encoding: x-own\r\n\r\n", not("its content encoding is not known")),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", not("a chunk's size is not a number")),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\na", not("a chunk's size is not a number")),
+    let malformed = |why: &str| format!("the server's answer is not HTTP/1.1: {why}");
+    for (response, why) in [
+        (&b"SSH-2.0-x\r\n\r\n"[..], malformed("invalid HTTP version")),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", malformed("its content length is not a number")),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", malformed("it has two content lengths")),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n", malformed("its transfer encoding is not known")),
+        (b"HTTP/1.1 200 OK\r\nContent-Encoding: x-own\r\n\r\n", malformed("its content encoding is not known")),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", malformed("a chunk's size is not a number")),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n+1\r\na", malformed("a chunk's size is not a number")),
     ] {
-        assert_eq!(refused(answer), why);
+        assert_eq!(error_message(response), why);
     }
     let endless = [b"HTTP/1.1 200 OK\r\nx: ".to_vec(), vec![b'a'; 99_000]].concat();
-    assert_eq!(refused(&endless), not("its head has no end"));
+    assert_eq!(error_message(&endless), malformed("its head has no end"));
 }
 
 #[test]
 fn truncated_response_is_a_lost_connection() {
-    for answer in [
+    for response in [
         &b"HTTP/1.1 200 OK\r\nContent-Le"[..],
         b"HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\nab",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nab",
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
     ] {
-        let failure = read(answer, 10).unwrap_err();
+        let failure = read(response, 10).unwrap_err();
         assert_eq!((failure.error.kind(), failure.stage), (Kind::Unavailable, Stage::Unknown));
         assert_eq!(
             failure.error.message(),
@@ -112,8 +112,8 @@ fn truncated_response_is_a_lost_connection() {
 
 #[test]
 fn body_over_the_limit_is_refused() {
-    let long = [b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_vec(), vec![0; 1001]].concat();
-    assert!(refused(&long).starts_with("the server's answer has more than 1000 bytes"));
+    let too_long = [b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n".to_vec(), vec![0; 1001]].concat();
+    assert!(error_message(&too_long).starts_with("the server's answer has more than 1000 bytes"));
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn request_head_and_chunks_are_written_in_full() {
         theirs.read_to_end(&mut all).unwrap();
         all
     });
-    wait(connection.send(b"head", &chunks)).unwrap();
+    block_on(connection.send(b"head", &chunks)).unwrap();
     drop(connection);
     let all = server.join().unwrap();
     assert_eq!(all, [b"head".as_slice(), &chunks.concat()].concat());
@@ -146,10 +146,10 @@ fn closed_connection_is_not_idle() {
 fn deadline_ends_a_pending_read() {
     let (mut connection, _theirs) = pair();
     let start = Instant::now();
-    let patience = Duration::from_millis(60);
-    let Step::Ready(Err(failure)) = drive(pin!(connection.head(false)), Some(start + patience)) else {
+    let timeout = Duration::from_millis(60);
+    let Step::Ready(Err(failure)) = drive(pin!(connection.head(false)), Some(start + timeout)) else {
         panic!("it waits")
     };
     assert_eq!(failure.error.kind(), Kind::Timeout);
-    assert!((patience..patience * 20).contains(&start.elapsed()));
+    assert!((timeout..timeout * 20).contains(&start.elapsed()));
 }

@@ -57,30 +57,30 @@ impl Drain {
 mod tests {
     use super::*;
 
-    const S: u64 = 1_000_000_000;
+    const SECOND: u64 = 1_000_000_000;
 
     #[test]
     fn drain_rate_counts_busy_time_only() {
         let mut drain = Drain::default();
         assert_eq!(drain.rate(0), None);
         for hour in 1..4 {
-            drain.began(hour * 3600 * S);
-            drain.began(hour * 3600 * S + S / 2);
-            drain.answered((hour * 3600 + 1) * S, 8, true);
+            drain.began(hour * 3600 * SECOND);
+            drain.began(hour * 3600 * SECOND + SECOND / 2);
+            drain.answered((hour * 3600 + 1) * SECOND, 8, true);
         }
-        assert!((drain.rate(9 * 3600 * S).unwrap() - 8.0).abs() < 1e-6);
-        assert_eq!(drain.retry_after(9 * 3600 * S, 160).as_secs_f64().round(), 20.0);
+        assert!((drain.rate(9 * 3600 * SECOND).unwrap() - 8.0).abs() < 1e-6);
+        assert_eq!(drain.retry_after(9 * 3600 * SECOND, 160).as_secs_f64().round(), 20.0);
     }
 
     #[test]
     fn drain_rate_follows_a_model_that_slows_down_or_hangs() {
         let mut drain = Drain::default();
         drain.began(0);
-        (1..=100).for_each(|tenth| drain.answered(tenth * S / 10, 10, false));
-        assert!((drain.rate(10 * S).unwrap() - 100.0).abs() < 1.0);
-        (1..=30).for_each(|second| drain.answered((10 + second) * S, 10, false));
-        assert!((9.0..20.0).contains(&drain.rate(40 * S).unwrap()), "{:?}", drain.rate(40 * S));
-        assert!(drain.rate(400 * S).unwrap() < 1.0);
+        (1..=100).for_each(|tenth| drain.answered(tenth * SECOND / 10, 10, false));
+        assert!((drain.rate(10 * SECOND).unwrap() - 100.0).abs() < 1.0);
+        (1..=30).for_each(|second| drain.answered((10 + second) * SECOND, 10, false));
+        assert!((9.0..20.0).contains(&drain.rate(40 * SECOND).unwrap()), "{:?}", drain.rate(40 * SECOND));
+        assert!(drain.rate(400 * SECOND).unwrap() < 1.0);
     }
 
     #[test]
@@ -88,9 +88,9 @@ mod tests {
         let mut drain = Drain::default();
         assert_eq!(drain.retry_after(0, 100), RETRY.0);
         drain.began(0);
-        assert_eq!(drain.retry_after(5 * S, 100), Duration::from_secs(5));
-        assert_eq!(drain.retry_after(500 * S, 100), RETRY.1);
-        drain.answered(S, 1, false);
-        assert_eq!((drain.retry_after(S, 0), drain.retry_after(S, 1000)), RETRY);
+        assert_eq!(drain.retry_after(5 * SECOND, 100), Duration::from_secs(5));
+        assert_eq!(drain.retry_after(500 * SECOND, 100), RETRY.1);
+        drain.answered(SECOND, 1, false);
+        assert_eq!((drain.retry_after(SECOND, 0), drain.retry_after(SECOND, 1000)), RETRY);
     }
 }

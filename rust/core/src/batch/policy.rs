@@ -283,7 +283,7 @@ fn wait_ended(now_ns: u64, state: &State) -> Reason {
 mod tests {
     use super::*;
 
-    fn after(batches: usize, requests: usize, duration_ns: u64) -> State {
+    fn state_after(batches: usize, requests: usize, duration_ns: u64) -> State {
         let mut state = State::new(None, 1);
         (0..batches as u64).for_each(|batch| state.answered(batch * 1_000_000, requests, requests as u64, duration_ns));
         state
@@ -291,10 +291,10 @@ mod tests {
 
     #[test]
     fn model_is_fast_when_its_batches_are_short_and_small() {
-        assert!(after(8, 1, 20_000).is_fast());
-        assert!(!after(7, 1, 20_000).is_fast(), "too few batches to know");
-        assert!(!after(8, 3, 20_000).is_fast(), "several callers");
-        assert!(!after(8, 1, 200_000).is_fast(), "long batches");
+        assert!(state_after(8, 1, 20_000).is_fast());
+        assert!(!state_after(7, 1, 20_000).is_fast(), "too few batches to know");
+        assert!(!state_after(8, 3, 20_000).is_fast(), "several clients");
+        assert!(!state_after(8, 1, 200_000).is_fast(), "long batches");
     }
 
     #[test]
@@ -350,18 +350,22 @@ mod tests {
         assert_eq!(decide(12_000_000, &state, &view), Decision::Cut(2, Reason::Idle), "it takes longer than it should");
         assert_eq!((state.own_ns(1_600_000, 16), State::new(None, 16).own_ns(1_600_000, 16)), (100_000, 1_600_000));
         let many = View { rows: 60, requests: 60, ..view };
-        let turn = Decision::Wait { until_ns: Some(12_000_000), requests: usize::MAX };
-        assert_eq!(decide(10_100_000, &state, &many), turn, "as many as there are");
+        let wait_for_turn = Decision::Wait { until_ns: Some(12_000_000), requests: usize::MAX };
+        assert_eq!(decide(10_100_000, &state, &many), wait_for_turn, "as many as there are");
         assert_eq!(decide(12_000_000, &state, &many), Decision::Cut(49, Reason::Duration));
         let one_enters = View { busy: 2, entering: 1, ..many };
-        let later = Decision::Wait { until_ns: Some(32_000_000), requests: usize::MAX };
-        assert_eq!(decide(30_000_000, &state, &one_enters), later, "one in line is enough");
+        let wait_for_entry = Decision::Wait { until_ns: Some(32_000_000), requests: usize::MAX };
+        assert_eq!(decide(30_000_000, &state, &one_enters), wait_for_entry, "one in line is enough");
         state.entered(30_000_000);
-        assert_eq!(decide(30_100_000, &state, &View { entering: 0, ..one_enters }), later, "it begins only now");
+        assert_eq!(
+            decide(30_100_000, &state, &View { entering: 0, ..one_enters }),
+            wait_for_entry,
+            "it begins only now"
+        );
         assert_eq!(decide(30_100_000, &state, &View { busy: 0, ..many }), Decision::Cut(49, Reason::Duration));
         (0..99).for_each(|batch| state.answered(batch, 1, 1, 50_000_000));
         let long = Decision::Wait { until_ns: Some(31_000_000), requests: usize::MAX };
-        assert_eq!(decide(30_100_000, &state, &view), long, "one row takes longer: nobody has to be waited for");
+        assert_eq!(decide(30_100_000, &state, &view), long, "one row takes longer, so no instance has to wait");
         let draining = View { draining: true, ..many };
         assert_eq!(decide(30_100_000, &state, &draining), Decision::Cut(1, Reason::Duration));
     }

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn learned(fixed_ns: u64, row_ns: u64) -> CostModel {
+    fn learned_cost(fixed_ns: u64, row_ns: u64) -> CostModel {
         let mut cost = CostModel::default();
         (1..=12).for_each(|rows| cost.observe(rows, fixed_ns + row_ns * rows));
         cost
@@ -58,12 +58,12 @@ mod tests {
     #[test]
     fn batches_take_half_of_the_latency_target_unless_the_queue_is_long() {
         // 25 ms with the margin is 20, so half is 10: 2 and 8 rows of 1.
-        let cost = learned(2_000_000, 1_000_000);
-        let of = |rows| reach(25_000_001, &cost, &View { rows, requests: rows, ..View::default() });
-        assert_eq!(of(12).most_rows, 8);
-        assert_eq!(of(16).most_rows, 8);
-        assert_eq!(of(17).most_rows, usize::MAX);
-        assert!(of(4).latest_ns.abs_diff(25_000_001 - 7_500_000) < 1_000);
+        let cost = learned_cost(2_000_000, 1_000_000);
+        let reach_of = |rows| reach(25_000_001, &cost, &View { rows, requests: rows, ..View::default() });
+        assert_eq!(reach_of(12).most_rows, 8);
+        assert_eq!(reach_of(16).most_rows, 8);
+        assert_eq!(reach_of(17).most_rows, usize::MAX);
+        assert!(reach_of(4).latest_ns.abs_diff(25_000_001 - 7_500_000) < 1_000);
         // No batch is that short.
         assert_eq!(reach(4_000_000, &cost, &View { rows: 3, ..View::default() }).most_rows, usize::MAX);
         let unknown = reach(25_000_000, &CostModel::default(), &View { rows: 30, ..View::default() });
@@ -79,7 +79,7 @@ mod tests {
             rows in 1usize..200,
             oldest_ns in 0u64..1 << 40,
         ) {
-            let cost = learned(fixed, row);
+            let cost = learned_cost(fixed, row);
             let view = View { rows, requests: rows, oldest_ns, ..View::default() };
             let Reach { most_rows, latest_ns } = reach(target, &cost, &view);
             prop_assert!(most_rows >= 1);
@@ -90,8 +90,8 @@ mod tests {
                 prop_assert!(rows <= most_rows * 2);
             }
             // A batch that starts by then ends in time, if there was any.
-            let takes = cost.batch_ns(next);
-            prop_assert!(latest_ns == 0 || latest_ns + takes <= oldest_ns + target + 1_000);
+            let duration = cost.batch_ns(next);
+            prop_assert!(latest_ns == 0 || latest_ns + duration <= oldest_ns + target + 1_000);
             prop_assert!(latest_ns <= oldest_ns + target);
         }
     }

@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    fn caller(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
+    fn request_with_metadata(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let headers = headers.iter().copied().collect();
         let metadata = RequestMetadata { id: id.to_owned(), parameters, headers, outputs: None };
@@ -195,23 +195,23 @@ mod tests {
             request([Some(b"x"), Some(b"")]),
             request([Some(b""), Some(b"x")]),
             request([Some(b"xy"), None]),
-            caller("", &[], &[]),
-            caller("1", &[], &[]),
-            caller("", &[("p", Parameter::Int(1))], &[]),
-            caller("", &[("p", Parameter::Uint(1))], &[]),
-            caller("", &[("p", Parameter::Bool(true))], &[]),
-            caller("", &[("p", Parameter::Float(1.0))], &[]),
-            caller("", &[("p", Parameter::String("1".into()))], &[]),
-            caller("", &[("p", list(&[1]))], &[]),
-            caller("", &[("p", list(&[1, 2]))], &[]),
-            caller("", &[("p", list(&[])), ("q", list(&[]))], &[]),
-            caller("", &[], &[("p", "1")]),
-            caller("", &[], &[("p", ""), ("1", "")]),
+            request_with_metadata("", &[], &[]),
+            request_with_metadata("1", &[], &[]),
+            request_with_metadata("", &[("p", Parameter::Int(1))], &[]),
+            request_with_metadata("", &[("p", Parameter::Uint(1))], &[]),
+            request_with_metadata("", &[("p", Parameter::Bool(true))], &[]),
+            request_with_metadata("", &[("p", Parameter::Float(1.0))], &[]),
+            request_with_metadata("", &[("p", Parameter::String("1".into()))], &[]),
+            request_with_metadata("", &[("p", list(&[1]))], &[]),
+            request_with_metadata("", &[("p", list(&[1, 2]))], &[]),
+            request_with_metadata("", &[("p", list(&[])), ("q", list(&[]))], &[]),
+            request_with_metadata("", &[], &[("p", "1")]),
+            request_with_metadata("", &[], &[("p", ""), ("1", "")]),
         ];
         let mut shaped = request([None, None]);
         shaped.inputs = SmallVec::from_vec(vec![Some(tensor(b"xy", &[2, 1])), None]);
         requests.push(shaped);
-        let mut urgent = caller("", &[], &[]);
+        let mut urgent = request_with_metadata("", &[], &[]);
         urgent.schedule.priority = 1;
         requests.push(urgent);
         let keys: HashSet<Key> = requests.iter().map(|request| Key::new(&spec, request, &Identity::new())).collect();
@@ -227,15 +227,21 @@ mod tests {
         let caching = Caching { max_bytes: 1, ttl: None, vary: Vec::new(), revision: None, per_client: false };
         let spec = ModelSpec { cache: Some(caching), ..spec() };
         let key = |request: &InferRequest| Key::new(&spec, request, &Identity::new());
-        let one = caller("1", &[("p", Parameter::Int(1))], &[("x", "y")]);
-        assert_eq!(key(&one), key(&caller("2", &[("p", Parameter::Int(1))], &[])));
-        assert_ne!(key(&one), key(&caller("1", &[("p", Parameter::Int(2))], &[("x", "y")])));
-        let asking = |outputs: &[usize]| {
-            let mut request = caller("1", &[("p", Parameter::Int(1))], &[]);
+        let one = request_with_metadata("1", &[("p", Parameter::Int(1))], &[("x", "y")]);
+        assert_eq!(key(&one), key(&request_with_metadata("2", &[("p", Parameter::Int(1))], &[])));
+        assert_ne!(key(&one), key(&request_with_metadata("1", &[("p", Parameter::Int(2))], &[("x", "y")])));
+        let key_of_outputs = |outputs: &[usize]| {
+            let mut request = request_with_metadata("1", &[("p", Parameter::Int(1))], &[]);
             request.metadata.as_mut().unwrap().outputs = Some(outputs.into());
             key(&request)
         };
-        let keys = HashSet::from([key(&one), asking(&[]), asking(&[0]), asking(&[1]), asking(&[0, 1])]);
+        let keys = HashSet::from([
+            key(&one),
+            key_of_outputs(&[]),
+            key_of_outputs(&[0]),
+            key_of_outputs(&[1]),
+            key_of_outputs(&[0, 1]),
+        ]);
         assert_eq!(keys.len(), 5);
     }
 
@@ -243,20 +249,20 @@ mod tests {
     fn cache_key_differs_by_model_version_and_client() {
         let one = request([Some(b"x"), None]);
         let named = |name: &str, version: &str| ModelSpec { name: name.into(), version: version.into(), ..spec() };
-        let who = |pairs: &[(&str, &str)]| -> Identity {
+        let identity = |pairs: &[(&str, &str)]| -> Identity {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), value.as_bytes().to_vec())).collect()
         };
-        let asked = [
-            (named("m", "1"), who(&[])),
-            (named("m1", ""), who(&[])),
-            (named("m", "2"), who(&[])),
-            (named("m", "1"), who(&[("authorization", "a")])),
-            (named("m", "1"), who(&[("authorization", "b")])),
-            (named("m", "1"), who(&[("x", "a")])),
-            (named("m", "1"), who(&[("authorization", "a"), ("authorization", "b")])),
+        let identities = [
+            (named("m", "1"), identity(&[])),
+            (named("m1", ""), identity(&[])),
+            (named("m", "2"), identity(&[])),
+            (named("m", "1"), identity(&[("authorization", "a")])),
+            (named("m", "1"), identity(&[("authorization", "b")])),
+            (named("m", "1"), identity(&[("x", "a")])),
+            (named("m", "1"), identity(&[("authorization", "a"), ("authorization", "b")])),
         ];
-        let keys: HashSet<Key> = asked.iter().map(|(spec, who)| Key::new(spec, &one, who)).collect();
-        assert_eq!(keys.len(), asked.len());
+        let keys: HashSet<Key> = identities.iter().map(|(spec, identity)| Key::new(spec, &one, identity)).collect();
+        assert_eq!(keys.len(), identities.len());
     }
 
     proptest! {

@@ -186,7 +186,7 @@ mod tests {
         Key::new(&ModelSpec::default(), &request, &identity)
     }
 
-    fn answer(length: usize) -> InferResponse {
+    fn response(length: usize) -> InferResponse {
         let buffer = Buffer::Shared(Bytes::from(vec![7; length]));
         let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
         InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), head: None }
@@ -200,14 +200,14 @@ mod tests {
     fn lead(cache: &Arc<Cache>, number: u8) -> Lead {
         match cache.lookup(key(number), 1, Instant::now()) {
             Lookup::Lead(lead) => lead,
-            other => panic!("nobody computes it yet, and it is {other:?}"),
+            other => panic!("expected Lead, got {other:?}"),
         }
     }
 
     fn follow(cache: &Arc<Cache>, number: u8, level: usize) -> Ticket {
         match cache.lookup(key(number), level, Instant::now()) {
             Lookup::Follow(ticket) => ticket,
-            other => panic!("another computes it, and it is {other:?}"),
+            other => panic!("expected Follow, got {other:?}"),
         }
     }
 
@@ -217,7 +217,7 @@ mod tests {
         let lead = lead(&cache, 1);
         let (first, left) = (follow(&cache, 1, 1), follow(&cache, 1, 2));
         drop(left);
-        lead.complete(&answer(3), Instant::now());
+        lead.complete(&response(3), Instant::now());
         assert_eq!(first.await.unwrap().outputs[0].as_slice(), [7; 3]);
         assert!(matches!(cache.lookup(key(1), 1, Instant::now()), Lookup::Hit(_)));
         assert_eq!(cache.metrics().bytes.get(), cache.size().1 as i64);
@@ -239,7 +239,7 @@ mod tests {
         let cache = cache(100);
         let lead = lead(&cache, 1);
         let waiting = follow(&cache, 1, 1);
-        lead.complete(&answer(1000), Instant::now());
+        lead.complete(&response(1000), Instant::now());
         assert_eq!(waiting.await.unwrap().outputs[0].as_slice().len(), 1000);
         assert_eq!(cache.size(), (0, 0));
     }
@@ -256,13 +256,13 @@ mod tests {
 
     #[test]
     fn bytes_gauge_matches_the_store_and_drops_to_zero_with_it() {
-        let cache = cache(3 * cost(&answer(100)));
+        let cache = cache(3 * cost(&response(100)));
         let metrics = cache.metrics().clone();
         for number in 0..10 {
-            cache.store(key(number), &answer(100), Instant::now());
+            cache.store(key(number), &response(100), Instant::now());
             assert_eq!(metrics.bytes.get(), cache.size().1 as i64);
         }
-        cache.store(key(9), &answer(1), Instant::now());
+        cache.store(key(9), &response(1), Instant::now());
         assert_eq!((metrics.bytes.get(), metrics.evictions.get()), (cache.size().1 as i64, 7));
         drop(cache);
         assert_eq!(metrics.bytes.get(), 0);

@@ -157,32 +157,32 @@ mod tests {
         Key::new(&ModelSpec::default(), &request, &identity)
     }
 
-    fn answer(length: usize) -> InferResponse {
+    fn response(length: usize) -> InferResponse {
         let buffer = Buffer::Shared(vec![7; length].into());
         let tensor = Tensor::new(Datatype::Uint8, smallvec![length], buffer).unwrap();
         InferResponse { outputs: smallvec![tensor], parameters: Vec::new(), timings: Timings::default(), head: None }
     }
 
     fn put(store: &mut Store, number: u64, length: usize, now: Instant) -> Evicted {
-        let response = answer(length);
+        let response = response(length);
         let bytes = cost(&response);
         store.put(key(number), response, bytes, now)
     }
 
-    fn has(store: &mut Store, number: u64, now: Instant) -> bool {
+    fn contains(store: &mut Store, number: u64, now: Instant) -> bool {
         matches!(store.find(&key(number), now), Found::Fresh(_))
     }
 
     #[test]
     fn least_recently_used_entry_is_evicted_first() {
         let now = Instant::now();
-        let one = cost(&answer(100));
+        let one = cost(&response(100));
         let mut store = Store::new(2 * one, None);
         assert_eq!(put(&mut store, 1, 100, now), Evicted::default());
         assert_eq!(put(&mut store, 2, 100, now), Evicted::default());
-        assert!(has(&mut store, 1, now));
+        assert!(contains(&mut store, 1, now));
         assert_eq!(put(&mut store, 3, 100, now), Evicted { entries: 1, bytes: one });
-        assert!(has(&mut store, 1, now) && has(&mut store, 3, now) && !has(&mut store, 2, now));
+        assert!(contains(&mut store, 1, now) && contains(&mut store, 3, now) && !contains(&mut store, 2, now));
         assert!(!store.fits(2 * one + 1));
     }
 
@@ -191,8 +191,8 @@ mod tests {
         let (now, second) = (Instant::now(), Duration::from_secs(1));
         let mut store = Store::new(1 << 20, Some(second));
         put(&mut store, 1, 10, now);
-        assert!(has(&mut store, 1, now + second - Duration::from_nanos(1)));
-        assert!(matches!(store.find(&key(1), now + second), Found::Stale(bytes) if bytes == cost(&answer(10))));
+        assert!(contains(&mut store, 1, now + second - Duration::from_nanos(1)));
+        assert!(matches!(store.find(&key(1), now + second), Found::Stale(bytes) if bytes == cost(&response(10))));
         assert!(matches!(store.find(&key(1), now), Found::Nothing));
         assert_eq!((store.bytes(), store.len()), (0, 0));
     }
@@ -201,11 +201,11 @@ mod tests {
     fn cached_response_does_not_hold_the_batch_memory() {
         let batch = Bytes::from(vec![1_u8; 1 << 20]);
         let tensor = Tensor::new(Datatype::Uint8, smallvec![4], Buffer::Shared(batch.slice(8..12))).unwrap();
-        let response = InferResponse { outputs: smallvec![tensor], ..answer(0) };
-        let kept = owned(&response);
+        let response = InferResponse { outputs: smallvec![tensor], ..response(0) };
+        let cached = owned(&response);
         drop(response);
         assert!(batch.is_unique(), "the batch's memory is still held");
-        assert_eq!(kept.outputs[0].as_slice(), [1; 4]);
+        assert_eq!(cached.outputs[0].as_slice(), [1; 4]);
     }
 
     #[derive(Clone, Debug)]
@@ -227,8 +227,8 @@ mod tests {
     proptest! {
         /// Compares with a list as model: the same entries in the same order, and the sum of their bytes.
         #[test]
-        fn store_matches_a_list_model_of_lru_and_ttl(steps in steps(), room in 1..4000_usize, ttl in proptest::option::of(1..100_u64)) {
-            let mut store = Store::new(room, ttl.map(Duration::from_millis));
+        fn store_matches_a_list_model_of_lru_and_ttl(steps in steps(), max_bytes in 1..4000_usize, ttl in proptest::option::of(1..100_u64)) {
+            let mut store = Store::new(max_bytes, ttl.map(Duration::from_millis));
             // Least recently used first: number, bytes, and time of the insertion.
             let mut list: Vec<(u64, usize, u64)> = Vec::new();
             let (start, mut now) = (Instant::now(), 0_u64);
@@ -237,24 +237,24 @@ mod tests {
                 match step {
                     Step::Wait(millis) => now += millis,
                     Step::Put(number, length) => {
-                        let bytes = cost(&answer(length));
+                        let bytes = cost(&response(length));
                         if !store.fits(bytes) {
-                            prop_assert!(bytes > room);
+                            prop_assert!(bytes > max_bytes);
                             continue;
                         }
-                        let gone = put(&mut store, number, length, instant);
+                        let evicted = put(&mut store, number, length, instant);
                         list.retain(|(known, ..)| *known != number);
                         list.push((number, bytes, now));
                         let mut expected = Evicted::default();
-                        while list.iter().map(|(_, bytes, _)| bytes).sum::<usize>() > room {
+                        while list.iter().map(|(_, bytes, _)| bytes).sum::<usize>() > max_bytes {
                             expected.bytes += list.remove(0).1;
                             expected.entries += 1;
                         }
-                        prop_assert_eq!(gone, expected);
+                        prop_assert_eq!(evicted, expected);
                     }
                     Step::Find(number) => {
-                        let place = list.iter().position(|(known, ..)| *known == number);
-                        let entry = place.map(|place| list.remove(place));
+                        let position = list.iter().position(|(known, ..)| *known == number);
+                        let entry = position.map(|position| list.remove(position));
                         match (store.find(&key(number), instant), entry) {
                             (Found::Nothing, None) => {}
                             (Found::Fresh(response), Some(entry)) => {
@@ -272,7 +272,7 @@ mod tests {
                 }
                 prop_assert_eq!(store.len(), list.len());
                 prop_assert_eq!(store.bytes(), list.iter().map(|(_, bytes, _)| bytes).sum::<usize>());
-                prop_assert!(store.bytes() <= room);
+                prop_assert!(store.bytes() <= max_bytes);
             }
         }
     }

@@ -79,14 +79,17 @@ mod tests {
 
     #[test]
     fn dialect_error_texts_name_the_model() {
-        let (own, usual) = (Dialect::Kserve, Dialect::default());
-        assert_eq!(usual.unknown("a\n{name}").message(), "unknown model 'a?{name}'");
-        assert_eq!(own.unknown("m").message(), "Model with name m does not exist.");
-        assert_eq!(usual.not_ready("m", "").message(), "model 'm' is not ready");
-        assert_eq!(usual.not_ready("m", "away").message(), "model 'm' is not ready: away");
-        assert_eq!(own.not_ready("m", "").message(), "Model with name m is not ready.");
-        assert_eq!(own.not_ready("m", "away").message(), "Model with name m is not ready: away");
-        assert_eq!((usual.unknown("m").kind(), own.not_ready("m", "").kind()), (Kind::NotFound, Kind::Unavailable));
+        let (kserve, penstock) = (Dialect::Kserve, Dialect::default());
+        assert_eq!(penstock.unknown("a\n{name}").message(), "unknown model 'a?{name}'");
+        assert_eq!(kserve.unknown("m").message(), "Model with name m does not exist.");
+        assert_eq!(penstock.not_ready("m", "").message(), "model 'm' is not ready");
+        assert_eq!(penstock.not_ready("m", "away").message(), "model 'm' is not ready: away");
+        assert_eq!(kserve.not_ready("m", "").message(), "Model with name m is not ready.");
+        assert_eq!(kserve.not_ready("m", "away").message(), "Model with name m is not ready: away");
+        assert_eq!(
+            (penstock.unknown("m").kind(), kserve.not_ready("m", "").kind()),
+            (Kind::NotFound, Kind::Unavailable)
+        );
         let triton = Dialect::Triton;
         assert_eq!(triton.unknown("m").message(), "Request for unknown model: 'm' is not found");
         let none = "Request for unknown model: 'm' has no available versions";

@@ -158,7 +158,7 @@ mod tests {
         Arc::new(model)
     }
 
-    fn found(registry: &Registry, method: &str, path: &str) -> String {
+    fn find_route(registry: &Registry, method: &str, path: &str) -> String {
         match registry.route(method, &path[1..].split('/').collect::<Vec<_>>()) {
             RouteMatch::Model { model, route, path_params } => {
                 format!("{} {} {route} {path_params:?}", model.spec().name, model.spec().version)
@@ -176,14 +176,14 @@ mod tests {
         assert!(!registry.has_routes());
         registry.insert(model("a", "1", &["POST /a/{x}", "GET /a/{x}"])).unwrap();
         assert!(registry.has_routes());
-        assert_eq!(found(&registry, "POST", "/a/7"), r#"a 1 POST /a/{x} [("x", "7")]"#);
-        assert_eq!(found(&registry, "PUT", "/a/7"), "GET, HEAD, POST");
+        assert_eq!(find_route(&registry, "POST", "/a/7"), r#"a 1 POST /a/{x} [("x", "7")]"#);
+        assert_eq!(find_route(&registry, "PUT", "/a/7"), "GET, HEAD, POST");
         registry.swap("a", vec![model("a", "1", &["POST /b"])], &[]);
-        assert_eq!(found(&registry, "POST", "/a/7"), "nothing");
-        assert_eq!(found(&registry, "POST", "/b"), "a 1 POST /b []");
+        assert_eq!(find_route(&registry, "POST", "/a/7"), "nothing");
+        assert_eq!(find_route(&registry, "POST", "/b"), "a 1 POST /b []");
         registry.swap("a", Vec::new(), &[]);
         assert!(!registry.has_routes());
-        assert_eq!(found(&registry, "POST", "/b"), "nothing");
+        assert_eq!(find_route(&registry, "POST", "/b"), "nothing");
     }
 
     #[test]
@@ -207,13 +207,13 @@ mod tests {
         let versions =
             [model("a", "9", &["GET /a/{x}"]), model("a", "10", &["GET /a/{y}"]), model("a", "11", &["GET /b"])];
         versions.iter().for_each(|one| registry.insert(Arc::clone(one)).unwrap());
-        assert_eq!(found(&registry, "GET", "/a/1"), r#"a 10 GET /a/{y} [("y", "1")]"#);
+        assert_eq!(find_route(&registry, "GET", "/a/1"), r#"a 10 GET /a/{y} [("y", "1")]"#);
         versions[1].set_refusal(Some("warming"));
-        assert_eq!(found(&registry, "GET", "/a/1"), r#"a 9 GET /a/{x} [("x", "1")]"#);
+        assert_eq!(find_route(&registry, "GET", "/a/1"), r#"a 9 GET /a/{x} [("x", "1")]"#);
         versions[0].set_readiness(Readiness::Unavailable);
-        assert_eq!(found(&registry, "GET", "/a/1"), r#"a 10 GET /a/{y} [("y", "1")]"#);
+        assert_eq!(find_route(&registry, "GET", "/a/1"), r#"a 10 GET /a/{y} [("y", "1")]"#);
         versions[1].set_refusal(None);
-        assert_eq!(found(&registry, "GET", "/b"), "a 11 GET /b []");
+        assert_eq!(find_route(&registry, "GET", "/b"), "a 11 GET /b []");
     }
 
     #[test]
@@ -225,7 +225,7 @@ mod tests {
             error.message(),
             "models 'a' and 'b' both have the route 'POST /score/{y}': a path leads to one model only"
         );
-        assert_eq!(found(&registry, "GET", "/b"), "nothing");
+        assert_eq!(find_route(&registry, "GET", "/b"), "nothing");
         let other = [model("c", "1", &["POST /score/{z}"])];
         assert!(registry.check_routes(&other, &[]).is_err());
         registry.check_routes(&other, &["a".to_owned()]).unwrap();

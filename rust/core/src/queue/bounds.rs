@@ -186,19 +186,19 @@ mod tests {
     fn each_queue_limit_refuses_with_its_number() {
         let bounds = QueueLimits { requests: 4, rows: Some(8), bytes: Some(100) };
         let load = |requests, rows, bytes| Load { requests, rows, bytes };
-        let told = |waiting, candidate| bounds.refusal(waiting, candidate).unwrap_or_default();
-        assert_eq!(told(load(4, 4, 4), None), "has its maximum of 4 requests waiting");
-        assert_eq!(told(load(1, 8, 4), None), "has its maximum of 8 rows waiting");
+        let refusal_text = |waiting, candidate| bounds.refusal(waiting, candidate).unwrap_or_default();
+        assert_eq!(refusal_text(load(4, 4, 4), None), "has its maximum of 4 requests waiting");
+        assert_eq!(refusal_text(load(1, 8, 4), None), "has its maximum of 8 rows waiting");
         assert_eq!(
-            told(load(1, 6, 4), Some(load(1, 3, 4))),
+            refusal_text(load(1, 6, 4), Some(load(1, 3, 4))),
             "has 6 of its maximum of 8 rows waiting, and the request has 3"
         );
         assert_eq!(
-            told(load(1, 1, 60), Some(load(1, 1, 41))),
+            refusal_text(load(1, 1, 60), Some(load(1, 1, 41))),
             "has 60 of its maximum of 100 bytes waiting, and the request has 41"
         );
-        assert_eq!(told(load(1, 6, 60), Some(load(1, 2, 40))), "");
+        assert_eq!(refusal_text(load(1, 6, 60), Some(load(1, 2, 40))), "");
         // An empty queue admits a request of any size.
-        assert_eq!(told(Load::default(), Some(load(1, 1000, 1000))), "");
+        assert_eq!(refusal_text(Load::default(), Some(load(1, 1000, 1000))), "");
     }
 }

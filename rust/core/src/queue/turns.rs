@@ -126,12 +126,12 @@ mod tests {
     use proptest::prelude::*;
 
     /// Waiting requests in the order of their turns, as in a level.
-    struct Line {
+    struct FairQueue {
         turns: Turns,
         waiting: Vec<(u64, Share, usize)>,
     }
 
-    impl Line {
+    impl FairQueue {
         fn new() -> Self {
             Self { turns: Turns::new(1), waiting: Vec::new() }
         }
@@ -155,23 +155,23 @@ mod tests {
 
     #[test]
     fn client_with_many_requests_delays_only_itself() {
-        let mut line = Line::new();
-        (0..100).for_each(|number| line.push(1, 1, number));
-        line.push(2, 1, 100);
-        line.push(3, 1, 101);
-        let first: Vec<u64> = (0..4).filter_map(|_| line.serve()).map(|(client, ..)| client).collect();
+        let mut queue = FairQueue::new();
+        (0..100).for_each(|number| queue.push(1, 1, number));
+        queue.push(2, 1, 100);
+        queue.push(3, 1, 101);
+        let first: Vec<u64> = (0..4).filter_map(|_| queue.serve()).map(|(client, ..)| client).collect();
         assert_eq!(first, [1, 2, 3, 1]);
-        assert_eq!(line.turns.waiting(Client(1)), 98);
+        assert_eq!(queue.turns.waiting(Client(1)), 98);
     }
 
     #[test]
     fn fair_share_counts_rows_not_requests() {
-        let mut line = Line::new();
-        (0..20).for_each(|number| line.push(1, 8, number));
-        (0..80).for_each(|number| line.push(2, 2, number));
+        let mut queue = FairQueue::new();
+        (0..20).for_each(|number| queue.push(1, 8, number));
+        (0..80).for_each(|number| queue.push(2, 2, number));
         let mut rows = [0, 0];
         for _ in 0..50 {
-            let (client, served, _) = line.serve().unwrap();
+            let (client, served, _) = queue.serve().unwrap();
             rows[client as usize - 1] += served;
             assert!(rows[0].abs_diff(rows[1]) <= 10, "{rows:?}");
         }
@@ -179,29 +179,29 @@ mod tests {
 
     #[test]
     fn dropped_requests_do_not_count_toward_the_share() {
-        let mut line = Line::new();
-        line.push(2, 1, 0);
-        (0..50).for_each(|number| line.push(1, 1, number));
+        let mut queue = FairQueue::new();
+        queue.push(2, 1, 0);
+        (0..50).for_each(|number| queue.push(1, 1, number));
         // All of them were abandoned.
-        for (_, share, _) in line.waiting.extract_if(.., |(_, share, _)| share.client == Client(1)) {
-            line.turns.left(share, None);
+        for (_, share, _) in queue.waiting.extract_if(.., |(_, share, _)| share.client == Client(1)) {
+            queue.turns.left(share, None);
         }
-        (0..50).for_each(|number| line.push(2, 1, number));
-        line.push(1, 1, 99);
-        assert_eq!((0..3).filter_map(|_| line.serve()).filter(|(client, ..)| *client == 1).count(), 1);
+        (0..50).for_each(|number| queue.push(2, 1, number));
+        queue.push(1, 1, 99);
+        assert_eq!((0..3).filter_map(|_| queue.serve()).filter(|(client, ..)| *client == 1).count(), 1);
     }
 
     #[test]
     fn clients_with_one_request_each_are_forgotten() {
-        let mut line = Line::new();
-        line.push(0, 1_000_000, 0);
-        line.push(0, 1, 1);
+        let mut queue = FairQueue::new();
+        queue.push(0, 1_000_000, 0);
+        queue.push(0, 1, 1);
         for client in 1..10_000 {
-            line.push(client, 5, 0);
-            line.serve();
+            queue.push(client, 5, 0);
+            queue.serve();
         }
-        assert!(line.turns.levels[0].clients.len() <= MAX_IDLE + 10);
-        assert!(line.turns.waiting.len() <= 3);
+        assert!(queue.turns.levels[0].clients.len() <= MAX_IDLE + 10);
+        assert!(queue.turns.waiting.len() <= 3);
     }
 
     proptest! {
@@ -212,7 +212,7 @@ mod tests {
         fn no_client_starves_and_each_is_served_in_order(
             steps in proptest::collection::vec(proptest::option::weighted(0.7, (0..5_u64, 1..9_usize)), 1..300),
         ) {
-            let mut line = Line::new();
+            let mut queue = FairQueue::new();
             let mut orders: HashMap<u64, Vec<usize>> = HashMap::new();
             // Rows that others got since a client's first request waits.
             let mut since: HashMap<u64, HashMap<u64, usize>> = HashMap::new();
@@ -220,19 +220,19 @@ mod tests {
             let ends = std::iter::repeat_n(None, 400);
             for (number, step) in steps.into_iter().chain(ends).enumerate() {
                 if let Some((client, rows)) = step {
-                    line.push(client, rows, number);
+                    queue.push(client, rows, number);
                     continue;
                 }
-                let Some((client, rows, number)) = line.serve() else { continue };
+                let Some((client, rows, number)) = queue.serve() else { continue };
                 let order = orders.entry(client).or_default();
                 prop_assert!(order.last().is_none_or(|last| *last < number));
                 order.push(number);
-                for (_, share, _) in &line.waiting {
+                for (_, share, _) in &queue.waiting {
                     let waits = share.client.0;
                     since.entry(waits).or_default();
                     own.entry(waits).or_default();
                 }
-                since.retain(|waits, _| line.waiting.iter().any(|(_, share, _)| share.client.0 == *waits));
+                since.retain(|waits, _| queue.waiting.iter().any(|(_, share, _)| share.client.0 == *waits));
                 own.retain(|waits, _| since.contains_key(waits));
                 for (waits, others) in &mut since {
                     if *waits == client {
@@ -245,7 +245,7 @@ mod tests {
                     }
                 }
             }
-            prop_assert!(line.waiting.is_empty() && line.turns.waiting.is_empty());
+            prop_assert!(queue.waiting.is_empty() && queue.turns.waiting.is_empty());
         }
     }
 }

@@ -267,19 +267,19 @@ mod tests {
         struct Never;
         impl std::task::Wake for Never {
             fn wake(self: Arc<Self>) {
-                panic!("nobody has given up");
+                panic!("no client disconnected");
             }
         }
         let waker = Waker::from(Arc::new(Never));
         let (answered, ticket) = reply(None);
         answered.watch(&waker);
         let probe = answered.cancel_probe().unwrap();
-        answered.send(Err(Error::new(Kind::Internal, "an answer")));
-        assert_eq!(ticket.await.unwrap_err().message(), "an answer");
+        answered.send(Err(Error::new(Kind::Internal, "a response")));
+        assert_eq!(ticket.await.unwrap_err().message(), "a response");
         assert!(probe.is_cancelled());
         let (unread, ticket) = reply(None);
         unread.watch(&waker);
-        unread.send(Err(Error::new(Kind::Internal, "an answer")));
+        unread.send(Err(Error::new(Kind::Internal, "a response")));
         drop(ticket);
     }
 

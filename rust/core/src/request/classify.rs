@@ -168,10 +168,10 @@ mod tests {
         let plan = ResponsePlan { outputs: Some(smallvec![output]), ..ResponsePlan::default() };
         assert!(is_requested(&plan));
         apply(spec, &plan, &mut response)?;
-        let found = &response.outputs[0];
-        assert_eq!(found.datatype(), Datatype::Bytes);
-        let text = bytes_tensor::elements(found.as_slice()).map(|text| String::from_utf8(text.to_vec()).unwrap());
-        Ok((found.shape().to_vec(), text.collect()))
+        let output = &response.outputs[0];
+        assert_eq!(output.datatype(), Datatype::Bytes);
+        let text = bytes_tensor::elements(output.as_slice()).map(|text| String::from_utf8(text.to_vec()).unwrap());
+        Ok((output.shape().to_vec(), text.collect()))
     }
 
     fn floats(values: &[f32]) -> Vec<u8> {
@@ -181,10 +181,10 @@ mod tests {
     #[test]
     fn largest_classes_come_first_with_their_labels() {
         let labelled = spec(Datatype::Fp32, true, &["cat", "", "bird"]);
-        let found = run(&labelled, &[2, 4], floats(&[0.1, 3.3, 2.0, 9.5, 7.0, -1.0, 7.0, 0.0]), 3).unwrap();
+        let output = run(&labelled, &[2, 4], floats(&[0.1, 3.3, 2.0, 9.5, 7.0, -1.0, 7.0, 0.0]), 3).unwrap();
         let expected =
             ["9.500000:3", "3.300000:1", "2.000000:2:bird", "7.000000:0:cat", "7.000000:2:bird", "0.000000:3"];
-        assert_eq!(found, (vec![2, 3], expected.map(str::to_owned).to_vec()));
+        assert_eq!(output, (vec![2, 3], expected.map(str::to_owned).to_vec()));
     }
 
     #[test]

@@ -198,7 +198,7 @@ mod tests {
     use crate::testing::{fp32, values};
     use smallvec::smallvec;
 
-    fn answer(names: &[&str]) -> RequestOutput {
+    fn request_output(names: &[&str]) -> RequestOutput {
         let outputs = (0_u8..).zip(names).map(|(value, _)| fp32(&[1], &[f32::from(value)])).collect();
         let names = names.iter().map(|&name| name.into()).collect();
         RequestOutput {
@@ -208,15 +208,15 @@ mod tests {
         }
     }
 
-    fn asked(outputs: &[&str]) -> RawRequest {
+    fn raw_request(outputs: &[&str]) -> RawRequest {
         RawRequest { outputs: Some(outputs.iter().map(|&name| name.into()).collect()), ..RawRequest::default() }
     }
 
     #[test]
     fn requested_outputs_are_returned_in_the_requested_order() {
-        let all = answer(&["a", "b", "c"]).select_outputs("m", Some(&RawRequest::default())).unwrap();
+        let all = request_output(&["a", "b", "c"]).select_outputs("m", Some(&RawRequest::default())).unwrap();
         assert_eq!(all.outputs.len(), 3);
-        let two = answer(&["a", "b", "c"]).select_outputs("m", Some(&asked(&["c", "a"]))).unwrap();
+        let two = request_output(&["a", "b", "c"]).select_outputs("m", Some(&raw_request(&["c", "a"]))).unwrap();
         assert_eq!(*two.head.unwrap().names, ["c".into(), "a".into()]);
         assert_eq!(two.outputs.iter().flat_map(values).collect::<Vec<_>>(), [2.0, 0.0]);
     }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn missing_and_repeated_outputs_are_named() {
         let refused = |names: &[&str], wanted: &[&str]| {
-            answer(names).select_outputs("m", Some(&asked(wanted))).unwrap_err().message().to_owned()
+            request_output(names).select_outputs("m", Some(&raw_request(wanted))).unwrap_err().message().to_owned()
         };
         assert_eq!(refused(&["a", "b"], &["z"]), "unexpected inference output 'z' for model 'm', expected 'a', 'b'");
         assert_eq!(refused(&[], &["z"]), "unexpected inference output 'z' for model 'm', expected none");
@@ -233,9 +233,9 @@ mod tests {
 
     #[test]
     fn response_body_replaces_outputs() {
-        let mut own = answer(&["a"]);
+        let mut own = request_output(&["a"]);
         own.head.as_mut().unwrap().body = Some(Bytes::from_static(b"no"));
-        let own = own.select_outputs("m", Some(&asked(&["z"]))).unwrap();
+        let own = own.select_outputs("m", Some(&raw_request(&["z"]))).unwrap();
         assert!(own.outputs.is_empty() && own.head.unwrap().names.is_empty());
         let plain = RequestOutput::from(smallvec![fp32(&[1], &[1.0])]).select_outputs("m", None).unwrap();
         assert_eq!(plain.outputs.len(), 1);

@@ -62,16 +62,16 @@ mod tests {
 
     #[test]
     fn each_request_gets_the_error_of_its_first_failed_row() {
-        let no = |row: usize| (row, Error::invalid(format!("no {row}")));
-        let failures = RowFailures::new(vec![no(5), no(0), no(3)]);
-        let told = |first, rows: usize| {
+        let failure = |row: usize| (row, Error::invalid(format!("no {row}")));
+        let failures = RowFailures::new(vec![failure(5), failure(0), failure(3)]);
+        let error_text = |first, rows: usize| {
             let error = failures.for_request(first, &request(fp32(&[rows, 1], &vec![0.0; rows])));
             error.map(|error| error.message().to_owned())
         };
-        assert_eq!(told(0, 1).unwrap(), "no 0");
-        assert_eq!(told(1, 2), None);
-        assert_eq!(told(1, 4).unwrap(), "row 2: no 3");
-        assert_eq!(told(4, 2).unwrap(), "row 1: no 5");
+        assert_eq!(error_text(0, 1).unwrap(), "no 0");
+        assert_eq!(error_text(1, 2), None);
+        assert_eq!(error_text(1, 4).unwrap(), "row 2: no 3");
+        assert_eq!(error_text(4, 2).unwrap(), "row 1: no 5");
         assert!(failures.check("m", 6).is_ok());
         assert_eq!(failures.check("m", 5).unwrap_err().message(), "model 'm' failed row 5 of a batch of 5 rows");
         assert!(!failures.covers_all(6) && !failures.covers_all(0));

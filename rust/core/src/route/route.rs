@@ -106,7 +106,7 @@ impl Route {
 mod tests {
     use super::Route;
 
-    fn problem(text: &str) -> String {
+    fn parse_error(text: &str) -> String {
         Route::parse(text).expect_err(text).message().to_owned()
     }
 
@@ -142,7 +142,7 @@ mod tests {
             ("POST /{a...}/b", "is possible only at the end"),
             ("POST /x{a...}", "is possible only at the end"),
         ] {
-            let message = problem(text);
+            let message = parse_error(text);
             assert!(message.contains(expected) && message.starts_with("the route \""), "{text}: {message}");
         }
     }

@@ -153,7 +153,7 @@ mod tests {
     }
 
     /// Text of a segment with values in place of its parameters.
-    fn filled(first: &str, parts: &[(String, String)]) -> String {
+    fn fill(first: &str, parts: &[(String, String)]) -> String {
         parts.iter().fold(first.to_owned(), |text, (value, literal)| text + value + literal)
     }
 
@@ -170,26 +170,26 @@ mod tests {
             }
             let names: Vec<_> =
                 parts.iter().enumerate().map(|(at, (_, literal))| (format!("{{p{at}}}"), literal.clone())).collect();
-            let segment = Segment::parse(&filled(&first, &names)).unwrap();
-            let text = filled(&first, &parts);
-            let found = segment.fit(&text).expect("its own text fits");
+            let segment = Segment::parse(&fill(&first, &names)).unwrap();
+            let text = fill(&first, &parts);
+            let values = segment.fit(&text).expect("its own text fits");
             // Filling in the values again results in the text.
-            prop_assert!(found.iter().all(|value| !value.is_empty()));
-            let again: Vec<_> =
-                found.iter().zip(&parts).map(|(value, (_, literal))| ((*value).to_owned(), literal.clone())).collect();
-            prop_assert_eq!(filled(&first, &again), text);
+            prop_assert!(values.iter().all(|value| !value.is_empty()));
+            let rebuilt: Vec<_> =
+                values.iter().zip(&parts).map(|(value, (_, literal))| ((*value).to_owned(), literal.clone())).collect();
+            prop_assert_eq!(fill(&first, &rebuilt), text);
         }
 
         #[test]
         fn matched_values_rebuild_the_text(pattern in "[a:{}b]{0,8}", text in "[a:b{}ü]{0,8}") {
             let Ok(segment) = Segment::parse(&pattern) else { return Ok(()) };
-            if let Some(found) = segment.fit(&text) {
-                let mut again = segment.first.to_string();
-                for (value, (_, literal)) in found.iter().zip(&segment.parts) {
-                    again.push_str(value);
-                    again.push_str(literal);
+            if let Some(values) = segment.fit(&text) {
+                let mut rebuilt = segment.first.to_string();
+                for (value, (_, literal)) in values.iter().zip(&segment.parts) {
+                    rebuilt.push_str(value);
+                    rebuilt.push_str(literal);
                 }
-                prop_assert_eq!(again, text);
+                prop_assert_eq!(rebuilt, text);
             }
         }
     }

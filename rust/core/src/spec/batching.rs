@@ -111,14 +111,14 @@ mod tests {
     #[test]
     fn window_is_bounded_by_edges_or_a_ratio() {
         let edges = Window::Edges(vec![4, 8]);
-        let near = |window: &Window, first, lengths: &[usize]| -> Vec<usize> {
+        let admitted = |window: &Window, first, lengths: &[usize]| -> Vec<usize> {
             lengths.iter().copied().filter(|&length| window.admits(first, length)).collect()
         };
-        assert_eq!(near(&edges, 4, &[0, 1, 4, 5]), [0, 1, 4]);
-        assert_eq!(near(&edges, 5, &[4, 5, 8, 9]), [5, 8]);
-        assert_eq!(near(&edges, 9, &[8, 9, 1000]), [9, 1000]);
+        assert_eq!(admitted(&edges, 4, &[0, 1, 4, 5]), [0, 1, 4]);
+        assert_eq!(admitted(&edges, 5, &[4, 5, 8, 9]), [5, 8]);
+        assert_eq!(admitted(&edges, 9, &[8, 9, 1000]), [9, 1000]);
         let ratio = Window::Ratio(1.5);
-        assert_eq!(near(&ratio, 6, &[3, 4, 6, 9, 10]), [4, 6, 9]);
-        assert_eq!(near(&ratio, 0, &[0, 1, 2]), [0, 1]);
+        assert_eq!(admitted(&ratio, 6, &[3, 4, 6, 9, 10]), [4, 6, 9]);
+        assert_eq!(admitted(&ratio, 0, &[0, 1, 2]), [0, 1]);
     }
 }

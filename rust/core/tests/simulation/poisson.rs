@@ -81,7 +81,7 @@ pub(crate) fn run(Cost(fixed, per_row): Cost, instances: usize, load: f64, mut p
             }
         }
     }
-    assert_eq!(latencies.len(), ARRIVALS, "all are answered");
+    assert_eq!(latencies.len(), ARRIVALS, "not all requests completed");
     latencies.sort_by(f64::total_cmp);
     let mean_ms = latencies.iter().sum::<f64>() / ARRIVALS as f64;
     Outcome { mean_ms, p99_ms: latencies[ARRIVALS * 99 / 100], most_wait_ms }

@@ -226,11 +226,11 @@ mod tests {
         let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
         let job = job.with_trace(Some(TraceText { parent: "00-1".to_owned(), state: "a=b".to_owned() }));
 
-        let written = encode_batch(&job, vec![4, 9]).unwrap();
-        let (mut region, file) = Region::create(written.len()).unwrap();
-        written.write(&job, &mut region);
-        let theirs = Arc::new(Region::adopt(&file, true).unwrap());
-        let (Batch { requests, inputs, trace }, free) = decode_batch(&theirs, written.description_len()).unwrap();
+        let encoded = encode_batch(&job, vec![4, 9]).unwrap();
+        let (mut region, file) = Region::create(encoded.len()).unwrap();
+        encoded.write(&job, &mut region);
+        let adopted = Arc::new(Region::adopt(&file, true).unwrap());
+        let (Batch { requests, inputs, trace }, free) = decode_batch(&adopted, encoded.description_len()).unwrap();
         assert_eq!(free, [4, 9]);
         assert_eq!(values(inputs[0].as_ref().unwrap()), [1., 2., 3., 4., 5., 6.]);
         assert_eq!(inputs[0].as_ref().unwrap().shape(), [3, 2]);
@@ -246,9 +246,9 @@ mod tests {
         assert!(second.metadata.is_none() && second.deadline.is_none());
 
         drop(two);
-        assert!(!written.mark_disconnected(&job, &region));
+        assert!(!encoded.mark_disconnected(&job, &region));
         assert!(!first_reply.is_abandoned() && second_reply.is_abandoned());
-        written.mark_all_disconnected(&region);
+        encoded.mark_all_disconnected(&region);
         assert!(first_reply.is_abandoned());
         job.finish(Err(penstock_core::Error::handler("enough")));
     }
@@ -258,7 +258,7 @@ mod tests {
         let spec = ModelSpec { inputs: Vec::new(), raw_requests: true, ..fp32_spec("m", &[], Some(batching(8))) };
         let spec = Arc::new(spec);
         let queue = Arc::new(Queue::new(Arc::clone(&spec), Arc::new(Metrics::default().model(&spec))));
-        let of = |tensors: &[(&str, &[usize], &[f32])]| {
+        let raw_request = |tensors: &[(&str, &[usize], &[f32])]| {
             let names = tensors.iter().map(|&(name, ..)| name.into()).collect();
             InferRequest {
                 inputs: tensors.iter().map(|&(_, shape, values)| Some(fp32(shape, values))).collect(),
@@ -268,16 +268,16 @@ mod tests {
             }
         };
         let _tickets = [
-            queue.submit(of(&[("a", &[2], &[1., 2.]), ("b", &[], &[3.])]), None).unwrap(),
-            queue.submit(of(&[]), None).unwrap(),
-            queue.submit(of(&[("c", &[1, 1], &[4.])]), None).unwrap(),
+            queue.submit(raw_request(&[("a", &[2], &[1., 2.]), ("b", &[], &[3.])]), None).unwrap(),
+            queue.submit(raw_request(&[]), None).unwrap(),
+            queue.submit(raw_request(&[("c", &[1, 1], &[4.])]), None).unwrap(),
         ];
         let Pulled::Work(Work::Batch(job)) = queue.next_within(0, Duration::ZERO) else { panic!("a batch") };
-        let written = encode_batch(&job, Vec::new()).unwrap();
-        let (mut region, file) = Region::create(written.len()).unwrap();
-        written.write(&job, &mut region);
-        let theirs = Arc::new(Region::adopt(&file, true).unwrap());
-        let (Batch { requests, inputs, .. }, _) = decode_batch(&theirs, written.description_len()).unwrap();
+        let encoded = encode_batch(&job, Vec::new()).unwrap();
+        let (mut region, file) = Region::create(encoded.len()).unwrap();
+        encoded.write(&job, &mut region);
+        let adopted = Arc::new(Region::adopt(&file, true).unwrap());
+        let (Batch { requests, inputs, .. }, _) = decode_batch(&adopted, encoded.description_len()).unwrap();
         assert!(inputs.is_empty());
         let shapes = |request: &InferRequest| request.inputs.iter().flatten().map(|t| t.shape().to_vec()).collect();
         let read: Vec<Vec<Vec<usize>>> = requests.iter().map(|(request, _)| shapes(request)).collect();

@@ -209,7 +209,7 @@ mod tests {
         (ControlChannel::new(one), ControlChannel::new(other))
     }
 
-    fn received(channel: &ControlChannel) -> (Vec<u8>, Vec<InstanceChannel>) {
+    fn receive_message(channel: &ControlChannel) -> (Vec<u8>, Vec<InstanceChannel>) {
         match channel.receive(Some(Duration::from_secs(5))).unwrap() {
             ControlEvent::Message(message, channels) => (message, channels),
             other => panic!("a message, not {other:?}"),
@@ -223,9 +223,9 @@ mod tests {
         let long = vec![7; 3 << 20];
         one.send(&long, &[theirs.try_clone().unwrap(), theirs]).unwrap();
         one.send(b"", &[]).unwrap();
-        let (message, channels) = received(&other);
+        let (message, channels) = receive_message(&other);
         assert!(message == long && channels.len() == 2);
-        assert_eq!(received(&other).0, b"");
+        assert_eq!(receive_message(&other).0, b"");
         assert!(matches!(other.receive(Some(Duration::ZERO)).unwrap(), ControlEvent::TimedOut));
         // A closed channel is closed for every process that holds it.
         channels.into_iter().next().unwrap().close();
@@ -240,9 +240,9 @@ mod tests {
         let (one, other) = pair();
         let (channel, _other_end) = InstanceChannel::pair().unwrap();
         let channels: Vec<_> = (0..400).map(|_| channel.try_clone().unwrap()).collect();
-        let taker = thread::spawn(move || received(&other).1.len());
+        let reader = thread::spawn(move || receive_message(&other).1.len());
         one.send(b"many", &channels).unwrap();
-        assert_eq!(taker.join().unwrap(), 400);
+        assert_eq!(reader.join().unwrap(), 400);
     }
 
     #[test]
@@ -275,9 +275,9 @@ mod tests {
             let frame = Frame { flags, length, value, ..Frame::bare(kind) };
             one.send(&frame, with_region.then(|| file.as_fd())).unwrap();
             drop(one);
-            let received = ControlChannel::new(other).receive(Some(Duration::ZERO));
-            let good = kind == Kind::Message && with_region && length <= 64 << 10;
-            prop_assert_eq!(received.is_ok(), good, "{:?}", received);
+            let receive_message = ControlChannel::new(other).receive(Some(Duration::ZERO));
+            let is_valid = kind == Kind::Message && with_region && length <= 64 << 10;
+            prop_assert_eq!(receive_message.is_ok(), is_valid, "{:?}", receive_message);
         }
     }
 }

@@ -282,7 +282,7 @@ mod tests {
     use super::*;
 
     /// The framing after these bytes, read whole and byte by byte.
-    fn after(bytes: &[u8]) -> Framing {
+    fn framing_after(bytes: &[u8]) -> Framing {
         let (mut whole, mut slow) = (Framing::new(), Framing::new());
         whole.read(bytes);
         bytes.iter().for_each(|byte| slow.read(std::slice::from_ref(byte)));
@@ -311,7 +311,7 @@ mod tests {
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\nG", true),
             ("POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nz\r\nabc", false),
         ] {
-            assert_eq!(after(bytes.as_bytes()).open_head() != 0, open, "{bytes:?}");
+            assert_eq!(framing_after(bytes.as_bytes()).open_head() != 0, open, "{bytes:?}");
         }
     }
 
@@ -339,7 +339,7 @@ mod tests {
             (head(&format!("{cl}{te}")), 1),
             (plain + &chunked + &head(&format!("{cl}{te}")), 2),
         ] {
-            assert_eq!(after(bytes.as_bytes()).contradiction(), expected, "{bytes}");
+            assert_eq!(framing_after(bytes.as_bytes()).contradiction(), expected, "{bytes}");
         }
     }
 
@@ -361,10 +361,10 @@ mod tests {
             (frame(6, 0, b"12345678")[..4].to_vec(), true),
             (frame(6, 0, b"12345678"), false),
         ] {
-            let framing = after(&[&opening[..], &rest].concat());
+            let framing = framing_after(&[&opening[..], &rest].concat());
             assert!(framing.is_http2());
             assert_eq!(framing.open_head() != 0, open, "{rest:?}");
         }
-        assert_ne!(after(PREFACE).open_head(), 0, "the settings are missing");
+        assert_ne!(framing_after(PREFACE).open_head(), 0, "the settings are missing");
     }
 }

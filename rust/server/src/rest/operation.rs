@@ -113,7 +113,7 @@ fn decode(segment: &str) -> Option<Cow<'_, str>> {
 mod tests {
     use super::{GenerateMode, Operation, V1Verb, check_path};
 
-    fn parsed(path: &str) -> Option<(String, Option<String>, Operation)> {
+    fn parse(path: &str) -> Option<(String, Option<String>, Operation)> {
         Operation::parse(path).map(|(operation, path)| {
             (path.model.into_owned(), path.version.map(std::borrow::Cow::into_owned), operation)
         })
@@ -122,20 +122,20 @@ mod tests {
     #[test]
     fn infer_path_is_parsed_with_model_and_version() {
         let infer = Operation::Infer;
-        assert_eq!(parsed("/v2/models/add/infer"), Some(("add".into(), None, infer)));
+        assert_eq!(parse("/v2/models/add/infer"), Some(("add".into(), None, infer)));
         let encoded = "/v2/models/a%20b%C3%BC/versions/2/infer";
-        assert_eq!(parsed(encoded), Some(("a bü".into(), Some("2".into()), infer)));
+        assert_eq!(parse(encoded), Some(("a bü".into(), Some("2".into()), infer)));
     }
 
     #[test]
     fn operations_are_distinguished() {
         let generate = Operation::Generate;
-        assert_eq!(parsed("/v2/models/a/generate"), Some(("a".into(), None, generate(GenerateMode::Generate))));
+        assert_eq!(parse("/v2/models/a/generate"), Some(("a".into(), None, generate(GenerateMode::Generate))));
         let versioned = "/v2/models/a/versions/1/generate_stream";
-        assert_eq!(parsed(versioned), Some(("a".into(), Some("1".into()), generate(GenerateMode::GenerateStream))));
-        assert_eq!(parsed("/v2/models/a/infer_stream"), Some(("a".into(), None, generate(GenerateMode::InferStream))));
+        assert_eq!(parse(versioned), Some(("a".into(), Some("1".into()), generate(GenerateMode::GenerateStream))));
+        assert_eq!(parse("/v2/models/a/infer_stream"), Some(("a".into(), None, generate(GenerateMode::InferStream))));
         for other in ["/v2/models/generate", "/v2/models//generate", "/v2/models/a/b/generate"] {
-            assert_eq!(parsed(other), None, "{other}");
+            assert_eq!(parse(other), None, "{other}");
         }
     }
 
@@ -143,23 +143,23 @@ mod tests {
     fn v1_verb_is_parsed_from_the_last_segment() {
         for colon in [":", "%3A", "%3a"] {
             let path = format!("/v1/models/a%20b{colon}predict");
-            assert_eq!(parsed(&path), Some(("a b".into(), None, Operation::V1(V1Verb::Predict))));
+            assert_eq!(parse(&path), Some(("a b".into(), None, Operation::V1(V1Verb::Predict))));
             let path = format!("/v1/models/add/versions/2{colon}explain");
-            assert_eq!(parsed(&path), Some(("add".into(), Some("2".into()), Operation::V1(V1Verb::Explain))));
+            assert_eq!(parse(&path), Some(("add".into(), Some("2".into()), Operation::V1(V1Verb::Explain))));
         }
     }
 
     #[test]
     fn other_paths_are_not_operations() {
         for path in ["/v2/models//infer", "/v2/models/add/infer/", "/v2/models/a/b/infer", "/v2/models/add/ready"] {
-            assert_eq!(parsed(path), None, "{path}");
+            assert_eq!(parse(path), None, "{path}");
         }
-        assert_eq!(parsed("/v2/models/a/versions/1/x/infer"), None);
-        assert_eq!(parsed("/v2/models/%ff/infer"), None);
+        assert_eq!(parse("/v2/models/a/versions/1/x/infer"), None);
+        assert_eq!(parse("/v2/models/%ff/infer"), None);
         for path in
             ["add", "add:", "add:train", ":predict", "add:predict/", "a/b:predict", "add/predict", "add:Predict"]
         {
-            assert_eq!(parsed(&format!("/v1/models/{path}")), None, "{path}");
+            assert_eq!(parse(&format!("/v1/models/{path}")), None, "{path}");
         }
     }
 

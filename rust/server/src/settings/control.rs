@@ -135,10 +135,10 @@ mod tests {
         let control = Control::default();
         let (first, second) = (request(&control, "a"), request(&control, "b"));
         tokio::task::yield_now().await;
-        let taken = [(); 2].map(|()| control.take(Duration::ZERO).unwrap());
-        assert_eq!(taken.each_ref().map(|command| command.model.as_str()), ["a", "b"]);
+        let commands = [(); 2].map(|()| control.take(Duration::ZERO).unwrap());
+        assert_eq!(commands.each_ref().map(|command| command.model.as_str()), ["a", "b"]);
         assert!(control.take(Duration::ZERO).is_none());
-        let [a, b] = taken;
+        let [a, b] = commands;
         b.complete(Err(Error::invalid("no")));
         a.complete(Ok(()));
         assert!(first.await.unwrap().is_ok());
@@ -154,8 +154,8 @@ mod tests {
         assert_eq!(refused.kind(), Kind::Overloaded);
         assert_eq!(refused.message(), "16 requests to load or unload models wait already");
         control.close();
-        for one in waiting {
-            assert_eq!(one.await.unwrap().unwrap_err().kind(), Kind::Unavailable);
+        for task in waiting {
+            assert_eq!(task.await.unwrap().unwrap_err().kind(), Kind::Unavailable);
         }
         assert_eq!(control.request("m".to_owned(), Action::Unload).await.unwrap_err().kind(), Kind::Unavailable);
         assert!(control.take(Duration::from_secs(60)).is_none() && control.is_closed());

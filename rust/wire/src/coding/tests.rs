@@ -5,17 +5,17 @@ use proptest::prelude::*;
 const WIDE: InflateLimits = InflateLimits { bytes: 64 << 20, ratio: 1 << 20 };
 
 /// Inflates `data` in chunks of `size` bytes.
-fn inflated(coding: Coding, data: &[u8], size: usize, bounds: InflateLimits) -> Result<Vec<u8>> {
+fn inflate(coding: Coding, data: &[u8], size: usize, bounds: InflateLimits) -> Result<Vec<u8>> {
     let mut inflater = Inflater::new(coding, bounds);
-    for mut piece in data.chunks(size) {
-        while inflater.is_pending() || !piece.is_empty() {
-            inflater.write(&mut piece, 1 << 20)?;
+    for mut chunk in data.chunks(size) {
+        while inflater.is_pending() || !chunk.is_empty() {
+            inflater.write(&mut chunk, 1 << 20)?;
         }
     }
     inflater.finish()
 }
 
-fn compressed(coding: Coding, data: &[u8]) -> Vec<u8> {
+fn compress_any(coding: Coding, data: &[u8]) -> Vec<u8> {
     if coding != Coding::Brotli {
         return compress(coding, &[data]).unwrap();
     }
@@ -26,13 +26,13 @@ fn compressed(coding: Coding, data: &[u8]) -> Vec<u8> {
 }
 
 fn refused(coding: Coding, data: &[u8], bounds: InflateLimits) -> (Kind, String) {
-    let error = inflated(coding, data, 1000, bounds).unwrap_err();
+    let error = inflate(coding, data, 1000, bounds).unwrap_err();
     (error.kind(), error.message().to_owned())
 }
 
 /// zlib data without its header of two bytes and its checksum of four.
 fn raw_deflate(data: &[u8]) -> Vec<u8> {
-    let zlib = compressed(Coding::Deflate, data);
+    let zlib = compress_any(Coding::Deflate, data);
     zlib[2..zlib.len() - 4].to_vec()
 }
 
@@ -55,22 +55,22 @@ fn coding_names_are_case_insensitive() {
 #[test]
 fn compressed_data_starts_with_the_format_magic() {
     let data = b"[1,2,3,4]";
-    assert_eq!(compressed(Coding::Gzip, data)[..3], [0x1F, 0x8B, 8]);
+    assert_eq!(compress_any(Coding::Gzip, data)[..3], [0x1F, 0x8B, 8]);
     // T66: the zlib wrapper, never raw.
-    assert_eq!(compressed(Coding::Deflate, data)[0], 0x78);
-    assert_eq!(compressed(Coding::Zstd, data)[..4], 0xFD2F_B528_u32.to_le_bytes());
+    assert_eq!(compress_any(Coding::Deflate, data)[0], 0x78);
+    assert_eq!(compress_any(Coding::Zstd, data)[..4], 0xFD2F_B528_u32.to_le_bytes());
 }
 
 #[test]
 fn codings_round_trip_for_any_chunk_size() {
     let data = text();
     for coding in Coding::ALL {
-        let small = compressed(coding, &data);
+        let small = compress_any(coding, &data);
         assert!(small.len() < data.len() / 2, "{coding:?} {}", small.len());
         for size in [1, 7, 4096, small.len()] {
-            assert_eq!(inflated(coding, &small, size, WIDE).unwrap(), data, "{coding:?} {size}");
+            assert_eq!(inflate(coding, &small, size, WIDE).unwrap(), data, "{coding:?} {size}");
         }
-        assert_eq!(inflated(coding, &compressed(coding, b""), 1, WIDE).unwrap(), b"");
+        assert_eq!(inflate(coding, &compress_any(coding, b""), 1, WIDE).unwrap(), b"");
     }
 }
 
@@ -78,22 +78,22 @@ fn codings_round_trip_for_any_chunk_size() {
 fn raw_deflate_is_accepted_as_deflate() {
     let data = text();
     for size in [1, 2, 3, 5000] {
-        assert_eq!(inflated(Coding::Deflate, &raw_deflate(&data), size, WIDE).unwrap(), data);
+        assert_eq!(inflate(Coding::Deflate, &raw_deflate(&data), size, WIDE).unwrap(), data);
     }
     // An empty final block of one byte and a bit, in one chunk and in two.
     for size in [1, 2] {
-        assert_eq!(inflated(Coding::Deflate, &[3, 0], size, WIDE).unwrap(), b"");
+        assert_eq!(inflate(Coding::Deflate, &[3, 0], size, WIDE).unwrap(), b"");
     }
 }
 
 #[test]
 fn concatenated_gzip_and_zstd_streams_are_accepted() {
     for coding in [Coding::Gzip, Coding::Zstd] {
-        let two = [compressed(coding, b"one"), compressed(coding, b"two")].concat();
-        assert_eq!(inflated(coding, &two, 5, WIDE).unwrap(), b"onetwo");
+        let two = [compress_any(coding, b"one"), compress_any(coding, b"two")].concat();
+        assert_eq!(inflate(coding, &two, 5, WIDE).unwrap(), b"onetwo");
     }
     for coding in [Coding::Deflate, Coding::Brotli] {
-        let mut data = compressed(coding, b"one");
+        let mut data = compress_any(coding, b"one");
         data.push(0);
         let message = format!("bytes follow the {} data of the request's body", coding.name());
         assert_eq!(refused(coding, &data, WIDE), (Kind::InvalidInput, message));
@@ -103,17 +103,17 @@ fn concatenated_gzip_and_zstd_streams_are_accepted() {
 #[test]
 fn truncated_or_corrupt_body_is_refused() {
     for coding in Coding::ALL {
-        let data = compressed(coding, &text());
+        let data = compress_any(coding, &text());
         let name = coding.name();
         let early = (Kind::InvalidInput, format!("the request's body ends before its {name} data does"));
         for end in [0, 1, data.len() / 2, data.len() - 1] {
             assert_eq!(refused(coding, &data[..end], WIDE), early, "{coding:?} {end}");
         }
-        // As raw deflate it is a block of the reserved type.
+        // Raw deflate reads it as a block of the reserved type.
         let message = refused(coding, &[0xFF; 100], WIDE).1;
         assert!(message.starts_with(&format!("the request's body is not valid {name} data")), "{message}");
     }
-    let mut wrong_sum = compressed(Coding::Gzip, b"abc");
+    let mut wrong_sum = compress_any(Coding::Gzip, b"abc");
     let at = wrong_sum.len() - 8;
     wrong_sum[at] ^= 1;
     let invalid = (Kind::InvalidInput, "the request's body is not valid gzip data".to_owned());
@@ -124,15 +124,15 @@ fn truncated_or_corrupt_body_is_refused() {
 fn decompression_bomb_is_refused_early() {
     let bomb = vec![0; (2 << 20) + 2];
     for coding in Coding::ALL {
-        let data = compressed(coding, &bomb);
+        let data = compress_any(coding, &bomb);
         let most = 2 << 20;
         let mut inflater = Inflater::new(coding, InflateLimits { bytes: most, ratio: 1 << 30 });
-        let mut piece = &data[..];
+        let mut chunk = &data[..];
         let error = loop {
-            if let Err(error) = inflater.write(&mut piece, 1 << 20) {
+            if let Err(error) = inflater.write(&mut chunk, 1 << 20) {
                 break error;
             }
-            assert!(inflater.is_pending() || !piece.is_empty());
+            assert!(inflater.is_pending() || !chunk.is_empty());
         };
         assert_eq!(error.kind(), Kind::TooLarge);
         assert!(inflater.len() <= most + 1);
@@ -143,11 +143,11 @@ fn decompression_bomb_is_refused_early() {
         assert_eq!(refused(coding, &data, bounds), (Kind::TooLarge, message.to_owned()));
         // A body of the bound itself is fine, and so is a small one of any ratio.
         assert_eq!(
-            inflated(coding, &data, 4096, InflateLimits { bytes: bomb.len(), ratio: 1 << 20 }).unwrap().len(),
+            inflate(coding, &data, 4096, InflateLimits { bytes: bomb.len(), ratio: 1 << 20 }).unwrap().len(),
             bomb.len()
         );
-        let small = compressed(coding, &bomb[..InflateLimits::FREE]);
-        assert_eq!(inflated(coding, &small, 4096, bounds).unwrap().len(), InflateLimits::FREE);
+        let small = compress_any(coding, &bomb[..InflateLimits::FREE]);
+        assert_eq!(inflate(coding, &small, 4096, bounds).unwrap().len(), InflateLimits::FREE);
     }
 }
 
@@ -161,22 +161,22 @@ const EMPTY_STREAMS: [(Coding, &[u8]); 3] = [
 #[test]
 fn empty_streams_are_bounded() {
     for (coding, empty) in EMPTY_STREAMS {
-        assert_eq!(inflated(coding, &empty.repeat(1024), 999, WIDE).unwrap(), b"");
+        assert_eq!(inflate(coding, &empty.repeat(1024), 999, WIDE).unwrap(), b"");
         for size in [7, 1000, 1 << 20] {
-            let error = inflated(coding, &empty.repeat(5000), size, WIDE).unwrap_err();
+            let error = inflate(coding, &empty.repeat(5000), size, WIDE).unwrap_err();
             let name = coding.name();
-            let told = format!(
+            let expected = format!(
                 "the request's body has more than 1024 {name} streams, accepted are 1024 and one for each KiB inflated"
             );
-            assert_eq!((error.kind(), error.message()), (Kind::TooLarge, &*told));
+            assert_eq!((error.kind(), error.message()), (Kind::TooLarge, &*expected));
         }
     }
 }
 
 #[test]
 fn many_nonempty_streams_are_accepted() {
-    let part = compressed(Coding::Gzip, &text()[..1500]);
-    assert_eq!(inflated(Coding::Gzip, &part.repeat(3000), 1 << 16, WIDE).unwrap().len(), 4_500_000);
+    let part = compress_any(Coding::Gzip, &text()[..1500]);
+    assert_eq!(inflate(Coding::Gzip, &part.repeat(3000), 1 << 16, WIDE).unwrap().len(), 4_500_000);
 }
 
 #[test]
@@ -186,9 +186,9 @@ fn empty_blocks_are_refused() {
     let deflate = [0, 0, 0, 0xff, 0xff].repeat(1 << 20);
     let fixed = [0x02, 0x08, 0x20, 0x80, 0x00].repeat(1 << 20);
     for (coding, data) in [(Coding::Zstd, zstd), (Coding::Deflate, deflate), (Coding::Deflate, fixed)] {
-        let error = inflated(coding, &data, 1 << 16, WIDE).unwrap_err();
-        let told = "the request's body inflates to less than a part in 8 of its size, which is not accepted";
-        assert_eq!((error.kind(), error.message()), (Kind::TooLarge, told));
+        let error = inflate(coding, &data, 1 << 16, WIDE).unwrap_err();
+        let expected = "the request's body inflates to less than a part in 8 of its size, which is not accepted";
+        assert_eq!((error.kind(), error.message()), (Kind::TooLarge, expected));
     }
 }
 
@@ -201,7 +201,7 @@ fn incompressible_data_is_accepted() {
     });
     let noise: Vec<u8> = noise.take(4 << 20).collect();
     for coding in Coding::ALL {
-        assert!(inflated(coding, &compressed(coding, &noise), 1 << 16, WIDE).unwrap() == noise, "{coding:?}");
+        assert!(inflate(coding, &compress_any(coding, &noise), 1 << 16, WIDE).unwrap() == noise, "{coding:?}");
     }
 }
 
@@ -223,17 +223,17 @@ fn zstd_windows_are_bounded() {
     let message = "the request's body is not valid zstd data with a window of at most 8 MiB";
     assert_eq!(refused(Coding::Zstd, &frame, WIDE), (Kind::InvalidInput, message.to_owned()));
     let frame = [0x28, 0xB5, 0x2F, 0xFD, 0, (23 - 10) << 3, 1, 0, 0];
-    assert_eq!(inflated(Coding::Zstd, &frame, 2, WIDE).unwrap(), b"");
+    assert_eq!(inflate(Coding::Zstd, &frame, 2, WIDE).unwrap(), b"");
 }
 
 #[test]
 fn write_produces_no_more_output_than_its_budget() {
-    let data = compressed(Coding::Gzip, &vec![0; 1 << 20]);
+    let data = compress_any(Coding::Gzip, &vec![0; 1 << 20]);
     let mut inflater = Inflater::new(Coding::Gzip, WIDE);
-    let mut piece = &data[..];
-    inflater.write(&mut piece, 100).unwrap();
+    let mut chunk = &data[..];
+    inflater.write(&mut chunk, 100).unwrap();
     assert!((1..=64 << 10).contains(&inflater.len()));
-    assert!(inflater.is_pending() || !piece.is_empty());
+    assert!(inflater.is_pending() || !chunk.is_empty());
 }
 
 #[test]
@@ -280,8 +280,8 @@ proptest! {
     ) {
         let (coding, data) = (Coding::ALL[index], data.repeat(repeat));
         let (left, right) = data.split_at(data.len() / cut);
-        let small = compress(coding, &[left, right]).unwrap_or_else(|_| compressed(coding, &data));
-        prop_assert_eq!(inflated(coding, &small, cut, WIDE).unwrap(), data);
+        let small = compress(coding, &[left, right]).unwrap_or_else(|_| compress_any(coding, &data));
+        prop_assert_eq!(inflate(coding, &small, cut, WIDE).unwrap(), data);
     }
 
     #[test]
@@ -291,7 +291,7 @@ proptest! {
         size in 1usize..50,
     ) {
         let bounds = InflateLimits { bytes: 10_000, ratio: 100 };
-        if let Ok(out) = inflated(Coding::ALL[index], &data, size, bounds) {
+        if let Ok(out) = inflate(Coding::ALL[index], &data, size, bounds) {
             prop_assert!(out.len() <= bounds.bytes);
         }
     }
@@ -304,9 +304,9 @@ proptest! {
         bit in 0u8..8,
     ) {
         let coding = Coding::ALL[index];
-        let mut small = compressed(coding, &data);
+        let mut small = compress_any(coding, &data);
         let at = at.index(small.len());
         small[at] ^= 1 << bit;
-        let _ = inflated(coding, &small, 7, WIDE);
+        let _ = inflate(coding, &small, 7, WIDE);
     }
 }

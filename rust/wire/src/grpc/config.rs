@@ -209,8 +209,8 @@ mod tests {
             assert_eq!(configured.name, shown.name);
             assert_eq!(configured.dims, shown.shape[1..]);
         }
-        let open = ModelSpec { raw_requests: true, ..spec.clone() };
-        let (config, metadata) = (super::config(&open), metadata::model(&open, &["1"]));
+        let raw_model = ModelSpec { raw_requests: true, ..spec.clone() };
+        let (config, metadata) = (super::config(&raw_model), metadata::model(&raw_model, &["1"]));
         assert_eq!((config.max_batch_size, &config.input[0].dims), (0, &metadata.inputs[0].shape));
         assert_eq!(config.input[1].data_type(), pb::DataType::TypeString);
         assert!(config.input[1].optional && !config.input[0].optional);

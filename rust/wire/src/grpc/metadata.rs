@@ -60,7 +60,7 @@ mod tests {
         let alone = model(&ModelSpec { batching: None, ..batched() }, &["1"]);
         assert_eq!(alone.inputs[0].shape, [-1, 16]);
         // Calls of an open model are shared by requests: no axis of theirs is.
-        let open = model(&ModelSpec { raw_requests: true, ..batched() }, &["1"]);
-        assert_eq!(open.inputs[0].shape, [-1, 16]);
+        let raw_model = model(&ModelSpec { raw_requests: true, ..batched() }, &["1"]);
+        assert_eq!(raw_model.inputs[0].shape, [-1, 16]);
     }
 }

@@ -105,8 +105,8 @@ mod tests {
         let kserve = pb::RepositoryModelLoadRequest::decode(&b"\x0a\x01m"[..]).unwrap();
         assert_eq!(load(kserve).unwrap(), ("m".to_owned(), LoadRequest::default()));
         assert_eq!(load(request("", "m", &[])).unwrap().0, "m");
-        let answer = pb::RepositoryModelLoadResponse { model_name: "m".to_owned(), is_loaded: true };
-        assert_eq!(answer.encode_to_vec(), b"\x0a\x01m\x10\x01");
+        let response = pb::RepositoryModelLoadResponse { model_name: "m".to_owned(), is_loaded: true };
+        assert_eq!(response.encode_to_vec(), b"\x0a\x01m\x10\x01");
     }
 
     #[test]

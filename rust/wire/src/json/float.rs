@@ -270,11 +270,11 @@ mod tests {
         assert_eq!(half("2.98e-8"), Some(0));
         assert_eq!(half("-0"), Some(0x8000));
         assert_eq!(half("1e-400"), Some(0));
-        let brain = |text: &str| HalfFormat::BF16.nearest(&parsed(text), text.as_bytes());
-        assert_eq!(brain("1.00390625"), Some(0x3F80));
-        assert_eq!(brain("1.003906250000000000000000000000001"), Some(0x3F81));
-        assert_eq!(brain("3.3895314e38"), Some(0x7F7F));
-        assert_eq!(brain("3.4e38"), None);
+        let bfloat16 = |text: &str| HalfFormat::BF16.nearest(&parsed(text), text.as_bytes());
+        assert_eq!(bfloat16("1.00390625"), Some(0x3F80));
+        assert_eq!(bfloat16("1.003906250000000000000000000000001"), Some(0x3F81));
+        assert_eq!(bfloat16("3.3895314e38"), Some(0x7F7F));
+        assert_eq!(bfloat16("3.4e38"), None);
         assert_eq!(HalfFormat::FP16.infinity(), f16::INFINITY.to_bits());
         assert_eq!(HalfFormat::BF16.infinity(), bf16::INFINITY.to_bits());
         assert_eq!(HalfFormat::FP16.nan(), f16::NAN.to_bits());
@@ -320,7 +320,7 @@ mod tests {
             let value = f32::from_bits(bits);
             prop_assume!(value.is_finite());
             agrees(&format!("{value:e}"));
-            // As a Python client writes them: the double of the single.
+            // Python clients write the double of the single.
             agrees(&format!("{:?}", f64::from(value)));
         }
 

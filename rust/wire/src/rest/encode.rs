@@ -203,7 +203,7 @@ mod tests {
     use penstock_core::{Datatype, Timings, aligned_with_capacity, bytes_tensor};
     use smallvec::{SmallVec, smallvec};
 
-    fn answer(outputs: Vec<(Datatype, &[usize], Vec<u8>)>) -> InferResponse {
+    fn infer_response(outputs: Vec<(Datatype, &[usize], Vec<u8>)>) -> InferResponse {
         let outputs = outputs.into_iter().map(|(datatype, shape, bytes)| {
             Tensor::new(datatype, shape.iter().copied().collect(), Buffer::Shared(bytes.into())).unwrap()
         });
@@ -222,14 +222,15 @@ mod tests {
 
     fn encode_one(datatype: Datatype, bytes: Vec<u8>, count: usize, strict_json: bool) -> Result<String> {
         let spec = identity(datatype, &[None]);
-        let response = answer(vec![(datatype, &[count], bytes)]);
+        let response = infer_response(vec![(datatype, &[count], bytes)]);
         encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions { strict_json }).map(json)
     }
 
     #[test]
     fn response_json_has_a_fixed_key_order() {
         let spec = identity(Datatype::Fp32, &[None]);
-        let mut response = answer(vec![(Datatype::Fp32, &[1, 2], [0.1_f32, 2.0].map(f32::to_le_bytes).concat())]);
+        let mut response =
+            infer_response(vec![(Datatype::Fp32, &[1, 2], [0.1_f32, 2.0].map(f32::to_le_bytes).concat())]);
         let plain = encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions::default()).unwrap();
         assert_eq!(
             json(plain),
@@ -285,7 +286,7 @@ mod tests {
             error.message(),
             "element 1 of output 'y' is not UTF-8 and cannot be sent as JSON, request the output as binary data"
         );
-        let response = answer(vec![(Datatype::Bytes, &[3], framed(&[b"", b"\xff", b"abc"]))]);
+        let response = infer_response(vec![(Datatype::Bytes, &[3], framed(&[b"", b"\xff", b"abc"]))]);
         let plan = ResponsePlan { base64: true, ..ResponsePlan::default() };
         let spec = identity(Datatype::Bytes, &[None]);
         let encoded = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
@@ -296,7 +297,7 @@ mod tests {
     fn response_plan_selects_and_orders_outputs() {
         let outputs = vec![tensor("o1", Datatype::Uint8, &[None]), tensor("o2", Datatype::Uint8, &[None])];
         let spec = model("two", Vec::new(), outputs);
-        let response = answer(vec![(Datatype::Uint8, &[1], vec![1]), (Datatype::Uint8, &[2], vec![2, 3])]);
+        let response = infer_response(vec![(Datatype::Uint8, &[1], vec![1]), (Datatype::Uint8, &[2], vec![2, 3])]);
         let outputs = smallvec![RequestedOutput::new(1, true), RequestedOutput::new(0, false)];
         let plan = ResponsePlan { outputs: Some(outputs), ..ResponsePlan::default() };
         let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
@@ -312,7 +313,7 @@ mod tests {
     fn empty_binary_outputs_need_no_tail() {
         let spec = identity(Datatype::Fp32, &[None]);
         let plan = ResponsePlan { binary: true, ..ResponsePlan::default() };
-        let response = answer(vec![(Datatype::Fp32, &[0], Vec::new())]);
+        let response = infer_response(vec![(Datatype::Fp32, &[0], Vec::new())]);
         let encoded = json(encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap());
         assert!(encoded.ends_with(r#""shape":[0],"parameters":{"binary_data_size":0}}]}"#), "{encoded}");
     }
@@ -322,7 +323,7 @@ mod tests {
         let names = ["small", "large", "last"].map(|name| tensor(name, Datatype::Uint8, &[None])).to_vec();
         let spec = model("three", Vec::new(), names);
         let large = Bytes::from(vec![7; OWN_CHUNK]);
-        let mut response = answer(vec![
+        let mut response = infer_response(vec![
             (Datatype::Uint8, &[2], vec![1, 2]),
             (Datatype::Uint8, &[0], vec![]),
             (Datatype::Uint8, &[1], vec![9]),

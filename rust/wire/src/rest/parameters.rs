@@ -332,9 +332,9 @@ mod tests {
             assert_eq!(request(none).unwrap().schedule.finish(), Schedule::default());
         }
         assert_eq!(request(r#"{"timeout":0}"#).unwrap().timeout, None);
-        let mut unkept = RequestParameters::default();
-        unkept.read(&mut Reader::new(br#"{"a":1}"#), false).unwrap();
-        assert!(unkept.custom.is_empty());
+        let mut discarding = RequestParameters::default();
+        discarding.read(&mut Reader::new(br#"{"a":1}"#), false).unwrap();
+        assert!(discarding.custom.is_empty());
     }
 
     #[test]

@@ -198,12 +198,12 @@ mod tests {
         let plain = decode(&two_out(), &json).unwrap();
         assert_eq!((plain.plan.id.as_str(), plain.timeout), ("422", Some(std::time::Duration::from_micros(5))));
         assert!(plain.request.metadata.is_none());
-        let asking = ModelSpec { wants_context: true, ..two_out() };
-        let caller = decode(&asking, &json).unwrap().request.metadata.unwrap();
-        assert_eq!(caller.id, "422");
+        let with_context = ModelSpec { wants_context: true, ..two_out() };
+        let metadata = decode(&with_context, &json).unwrap().request.metadata.unwrap();
+        assert_eq!(metadata.id, "422");
         let expected = [("a", Parameter::Int(1)), ("b", Parameter::String("x".to_owned()))];
-        assert_eq!(caller.parameters, expected.map(|(name, value)| (name.to_owned(), value)));
-        assert!(caller.headers.is_empty());
+        assert_eq!(metadata.parameters, expected.map(|(name, value)| (name.to_owned(), value)));
+        assert!(metadata.headers.is_empty());
     }
 
     #[test]

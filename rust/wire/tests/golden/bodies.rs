@@ -43,7 +43,7 @@ struct ClientResponse {
 }
 
 /// Every vector with its format, its model, and its name in a failure.
-fn each(look: impl Fn(Format, &ModelSpec, &Body, &str)) {
+fn for_each_vector(check: impl Fn(Format, &ModelSpec, &Body, &str)) {
     let models = models();
     for format in Format::ALL {
         let name = format.name().split(' ').next().unwrap_or_default().to_lowercase();
@@ -54,13 +54,13 @@ fn each(look: impl Fn(Format, &ModelSpec, &Body, &str)) {
         assert!(file.vectors.iter().filter(|vector| vector.answer.is_some()).count() > 25, "{name}");
         assert!(file.vectors.iter().filter(|vector| vector.refusal.is_some()).count() > 4, "{name}");
         for vector in &file.vectors {
-            look(format, &spec(&models, &vector.model), vector, &format!("{name}: {}", vector.name));
+            check(format, &spec(&models, &vector.model), vector, &format!("{name}: {}", vector.name));
         }
     }
 }
 
 fn spec(models: &[Model], name: &str) -> ModelSpec {
-    models.iter().find(|model| model.name == name).unwrap_or_else(|| panic!("there is no model '{name}'")).spec()
+    models.iter().find(|model| model.name == name).unwrap_or_else(|| panic!("unknown model '{name}'")).spec()
 }
 
 fn decode(format: Format, spec: &ModelSpec, vector: &Body) -> Result<DecodedRequest, Error> {
@@ -75,23 +75,23 @@ fn inputs(spec: &ModelSpec, decoded: &DecodedRequest) -> Vec<Tensor> {
 
 #[test]
 fn every_golden_body_decodes_as_expected() {
-    each(|format, spec, vector, label| {
+    for_each_vector(|format, spec, vector, label| {
         let Some(expected) = &vector.request else { return };
         let decoded = decode(format, spec, vector).unwrap_or_else(|error| panic!("{label}: {error}"));
         assert_eq!(inputs(spec, &decoded), expected.inputs, "{label}");
         assert_eq!(decoded.plan.id, expected.id, "{label}");
-        let asked = expected.outputs.clone().unwrap_or_else(|| names(spec));
-        assert_eq!(requested(spec, &decoded), asked, "{label}");
-        if let Some(caller) = decoded.request.metadata {
+        let outputs = expected.outputs.clone().unwrap_or_else(|| names(spec));
+        assert_eq!(requested(spec, &decoded), outputs, "{label}");
+        if let Some(metadata) = decoded.request.metadata {
             let given = parameters(&expected.parameters);
-            assert_eq!(sorted(caller.parameters), sorted(given), "{label}");
+            assert_eq!(sorted(metadata.parameters), sorted(given), "{label}");
         }
     });
 }
 
 #[test]
 fn every_invalid_golden_body_is_refused_as_expected() {
-    each(|format, spec, vector, label| {
+    for_each_vector(|format, spec, vector, label| {
         let Some(expected) = &vector.refusal else { return };
         let Err(error) = decode(format, spec, vector) else { panic!("{label}: it was decoded") };
         check_refusal(&error, expected, label);
@@ -100,18 +100,18 @@ fn every_invalid_golden_body_is_refused_as_expected() {
 
 #[test]
 fn encoded_responses_decode_as_those_of_the_library() {
-    each(|format, spec, vector, label| {
+    for_each_vector(|format, spec, vector, label| {
         let Some(answer) = &vector.answer else { return };
         let plan = decode(format, spec, vector).unwrap_or_else(|error| panic!("{label}: {error}")).plan;
         let encoded = bodies::encode(format, spec, &plan, &response(spec, &answer.outputs, &Map::new()));
-        let ours = encoded.unwrap_or_else(|error| panic!("{label}: {error}")).concat();
-        for (body, whose) in [(ours, "ours"), (unhex(&answer.body), "the library's")] {
-            assert_eq!(read(format, &answer.outputs, body, label), answer.outputs, "{label}: {whose}");
+        let encoded = encoded.unwrap_or_else(|error| panic!("{label}: {error}")).concat();
+        for (body, origin) in [(encoded, "ours"), (unhex(&answer.body), "the library's")] {
+            assert_eq!(read(format, &answer.outputs, body, label), answer.outputs, "{label}: {origin}");
         }
     });
 }
 
-/// A response, read as a request with the expected tensors.
+/// Decodes a response as a request with the expected tensors.
 fn read(format: Format, expected: &[Tensor], body: Vec<u8>, label: &str) -> Vec<Tensor> {
     let declared = |tensor: &Tensor| {
         let dims = tensor.shape.iter().map(|&size| Some(size)).collect();
@@ -120,7 +120,7 @@ fn read(format: Format, expected: &[Tensor], body: Vec<u8>, label: &str) -> Vec<
     let spec = ModelSpec { inputs: expected.iter().map(declared).collect(), ..ModelSpec::default() };
     let body = match format {
         Format::Msgpack => {
-            let at = body.windows(8).position(|window| window == b"\xA7outputs").expect("an answer has outputs");
+            let at = body.windows(8).position(|window| window == b"\xA7outputs").expect("no outputs in the body");
             [b"\x81\xA6inputs", &body[at + 8..]].concat()
         }
         _ => body,

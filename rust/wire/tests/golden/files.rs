@@ -114,7 +114,7 @@ pub(crate) fn vectors() -> Vec<Vector> {
         .filter(|path| path.extension().is_some_and(|extension| extension == "json") && !path.ends_with("models.json"))
         .collect();
     files.sort();
-    assert!(files.len() > 5, "the vectors are gone");
+    assert!(files.len() > 5, "vector files are missing");
     let read = |path: PathBuf| {
         let text = fs::read_to_string(&path).expect("a file of vectors");
         serde_json::from_str::<Vectors>(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display())).vectors

@@ -5,4 +5,4 @@ mod files;
 mod values;
 
 pub(crate) use files::{ClientResponse, Model, Refusal, Tensor, Vector, Wire, WireKind, models, vectors};
-pub(crate) use values::{data_texts, hex, pack, parameters, without_names_of_no_number};
+pub(crate) use values::{data_texts, hex, pack, parameters, without_non_finite_words};

@@ -35,7 +35,7 @@ pub(crate) fn data_texts(json: &str) -> impl Iterator<Item = &str> {
 }
 
 /// JSON with null for NaN and infinities, for a parser that does not know them.
-pub(crate) fn without_names_of_no_number(json: &str) -> String {
+pub(crate) fn without_non_finite_words(json: &str) -> String {
     json.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null")
 }
 
@@ -49,15 +49,15 @@ pub(crate) fn pack(datatype: &str, text: &str, data: &Value) -> Vec<u8> {
 }
 
 fn element(datatype: &str, text: &str) -> Vec<u8> {
-    let integer = || text.parse::<i128>().unwrap_or_else(|_| panic!("{text} is no integer"));
+    let integer = || text.parse::<i128>().unwrap_or_else(|_| panic!("{text} is not an integer"));
     // Rust reads the same names of no number but for the case of their letters.
-    let float = || text.parse::<f64>().unwrap_or_else(|_| panic!("{text} is no number"));
+    let float = || text.parse::<f64>().unwrap_or_else(|_| panic!("{text} is not a number"));
     let size = Datatype::from_name(datatype).and_then(Datatype::size).expect("a datatype of numbers");
     match datatype {
         "BOOL" => vec![u8::from(text.parse::<bool>().expect("a bool"))],
         "FP16" => f16::from_f64(float()).to_le_bytes().to_vec(),
         "BF16" => bf16::from_f64(float()).to_le_bytes().to_vec(),
-        "FP32" => text.parse::<f32>().unwrap_or_else(|_| panic!("{text} is no number")).to_le_bytes().to_vec(),
+        "FP32" => text.parse::<f32>().unwrap_or_else(|_| panic!("{text} is not a number")).to_le_bytes().to_vec(),
         "FP64" => float().to_le_bytes().to_vec(),
         _ => integer().to_le_bytes()[..size].to_vec(),
     }

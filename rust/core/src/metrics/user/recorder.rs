@@ -138,19 +138,19 @@ mod tests {
     #[test]
     fn metric_updates_buffered_in_one_process_apply_in_another() {
         let spec = spec("1", &[1.0]);
-        let (there, metrics) = (ModelMetrics::buffered(&spec), Metrics::default());
-        let here = metrics.model(&spec);
+        let (sender, metrics) = (ModelMetrics::buffered(&spec), Metrics::default());
+        let receiver = metrics.model(&spec);
         for value in [1.0, 2.0] {
-            there.record(MetricUpdate::counter("c", value, labels("a")).unwrap()).unwrap();
-            there.record(MetricUpdate::gauge("g", value, Labels::new()).unwrap()).unwrap();
-            there.record(MetricUpdate::histogram("h", &[value], Labels::new(), there.buckets("h")).unwrap()).unwrap();
-            there
+            sender.record(MetricUpdate::counter("c", value, labels("a")).unwrap()).unwrap();
+            sender.record(MetricUpdate::gauge("g", value, Labels::new()).unwrap()).unwrap();
+            sender.record(MetricUpdate::histogram("h", &[value], Labels::new(), sender.buckets("h")).unwrap()).unwrap();
+            sender
                 .record(MetricUpdate { name: "c".to_owned(), labels: Labels::new(), change: Change::Custom(value) })
                 .unwrap();
         }
-        let buffer = there.take_buffered();
-        assert_eq!((buffer.len(), there.take_buffered().len()), (4, 0));
-        buffer.into_iter().for_each(|update| here.record(update).unwrap());
+        let buffer = sender.take_buffered();
+        assert_eq!((buffer.len(), sender.take_buffered().len()), (4, 0));
+        buffer.into_iter().for_each(|update| receiver.record(update).unwrap());
         let text = metrics.exposition();
         for line in [
             "c_total{model=\"m\",version=\"1\",kind=\"a\"} 3.0\n",
@@ -174,12 +174,12 @@ mod tests {
         first
             .record(MetricUpdate { name: "x".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) })
             .unwrap();
-        let more = first.record(counter(MAX_SERIES)).unwrap_err();
-        assert_eq!(more, MetricRejected::Full);
+        let rejected = first.record(counter(MAX_SERIES)).unwrap_err();
+        assert_eq!(rejected, MetricRejected::Full);
         let another = MetricUpdate { name: "y".to_owned(), labels: Labels::new(), change: Change::Custom(1.0) };
         assert_eq!(first.record(another), Err(MetricRejected::Full));
-        assert!(first.log_line(&more).is_some_and(|line| line.contains("1000 series")));
-        assert!(first.log_line(&more).is_none());
+        assert!(first.log_line(&rejected).is_some_and(|line| line.contains("1000 series")));
+        assert!(first.log_line(&rejected).is_none());
         // Existing series continue, and another version has a separate limit.
         first.record(counter(1)).unwrap();
         metrics.model(&spec("2", &[])).record(counter(1)).unwrap();

@@ -200,11 +200,11 @@ mod tests {
 
     #[test]
     fn bucket_bounds_are_inclusive() {
-        let falls = |value| Observations::of(&[value], &[1.0, 2.0]).counts;
-        assert_eq!(falls(0.0), [1, 0, 0]);
-        assert_eq!(falls(1.0), [1, 0, 0]);
-        assert_eq!(falls(1.5), [0, 1, 0]);
-        assert_eq!(falls(9.0), [0, 0, 1]);
+        let counts_of = |value| Observations::of(&[value], &[1.0, 2.0]).counts;
+        assert_eq!(counts_of(0.0), [1, 0, 0]);
+        assert_eq!(counts_of(1.0), [1, 0, 0]);
+        assert_eq!(counts_of(1.5), [0, 1, 0]);
+        assert_eq!(counts_of(9.0), [0, 0, 1]);
         let several = Observations { counts: vec![2, 0, 1], sum: 10.5 };
         assert_eq!(Observations::of(&[1.0, 9.0, 0.5], &[1.0, 2.0]), several);
     }

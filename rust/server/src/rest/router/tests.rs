@@ -112,38 +112,38 @@ fn requirement(method: &Method, path: &str) -> Category {
     }
 }
 
-fn of(path: &str) -> Category {
+fn get_category(path: &str) -> Category {
     requirement(&Method::GET, path)
 }
 
 #[test]
 fn every_route_has_its_category() {
-    assert_eq!(of("/v2/health/ready"), Category::Health);
-    assert_eq!(of("/v2/models/m/ready"), Category::Health);
-    assert_eq!(of("/v2/models/m/versions/1/ready"), Category::Health);
-    assert_eq!(of("/v2/models/m/versions/1/config"), Category::ModelConfig);
-    assert_eq!(of("/v2/models/m/versions/1/stats"), Category::Statistics);
-    assert_eq!(of("/v2/models/stats"), Category::Statistics);
-    assert_eq!(of("/metrics"), Category::Statistics);
-    assert_eq!(of("/v2/models/m/trace/setting"), Category::Trace);
-    assert_eq!(of("/v2/trace/setting"), Category::Trace);
-    assert_eq!(of("/v2/logging"), Category::Logging);
-    assert_eq!(of("/v2/cudasharedmemory/status"), Category::SharedMemory);
-    let posted = |path| requirement(&Method::POST, path);
-    assert_eq!(posted("/v2/repository/models/m/load"), Category::ModelRepository);
-    assert_eq!(posted("/v2/models/m/batching"), Category::ModelRepository);
-    assert_eq!(posted("/v2/models/m/versions/1/batching"), Category::ModelRepository);
-    assert_eq!(of("/debug/batching"), Category::Statistics);
+    assert_eq!(get_category("/v2/health/ready"), Category::Health);
+    assert_eq!(get_category("/v2/models/m/ready"), Category::Health);
+    assert_eq!(get_category("/v2/models/m/versions/1/ready"), Category::Health);
+    assert_eq!(get_category("/v2/models/m/versions/1/config"), Category::ModelConfig);
+    assert_eq!(get_category("/v2/models/m/versions/1/stats"), Category::Statistics);
+    assert_eq!(get_category("/v2/models/stats"), Category::Statistics);
+    assert_eq!(get_category("/metrics"), Category::Statistics);
+    assert_eq!(get_category("/v2/models/m/trace/setting"), Category::Trace);
+    assert_eq!(get_category("/v2/trace/setting"), Category::Trace);
+    assert_eq!(get_category("/v2/logging"), Category::Logging);
+    assert_eq!(get_category("/v2/cudasharedmemory/status"), Category::SharedMemory);
+    let post_category = |path| requirement(&Method::POST, path);
+    assert_eq!(post_category("/v2/repository/models/m/load"), Category::ModelRepository);
+    assert_eq!(post_category("/v2/models/m/batching"), Category::ModelRepository);
+    assert_eq!(post_category("/v2/models/m/versions/1/batching"), Category::ModelRepository);
+    assert_eq!(get_category("/debug/batching"), Category::Statistics);
     for path in ["/v2/models/m/infer", "/v2/models/m/versions/1/generate_stream", "/v1/models/m:predict"] {
-        assert_eq!(posted(path), Category::Inference, "{path}");
+        assert_eq!(post_category(path), Category::Inference, "{path}");
     }
 }
 
 #[test]
 fn model_name_does_not_change_the_access_category() {
     for path in ["/v2", "/v2/", "/v2/models", "/v2/models/ready", "/v2/models/m/versions/config", "/v1/models"] {
-        assert_eq!(of(path), Category::Metadata, "{path}");
+        assert_eq!(get_category(path), Category::Metadata, "{path}");
     }
-    assert_eq!(of("/v2/models/stats/config"), Category::ModelConfig);
-    assert_eq!(of("/v2/models/versions/ready"), Category::Health);
+    assert_eq!(get_category("/v2/models/stats/config"), Category::ModelConfig);
+    assert_eq!(get_category("/v2/models/versions/ready"), Category::Health);
 }

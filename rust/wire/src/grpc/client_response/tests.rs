@@ -52,14 +52,17 @@ fn responses_of_penstock_are_decoded() {
     let plan = ResponsePlan { id: "7".to_owned(), ..ResponsePlan::default() };
     let bytes = encode(&spec, &plan, &response).unwrap().concat();
     for cut in 0..bytes.len() {
-        let answer = decoded(&bytes, cut).unwrap();
-        assert_eq!((answer.model.as_str(), answer.version.as_str(), answer.id.as_str()), ("m", "1", "7"));
-        assert_eq!(answer.flag("s"), Some(true));
-        assert_eq!(answer.flag("k"), None);
-        assert_eq!(answer.outputs.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["x_out", "t_out"]);
-        assert_eq!(answer.outputs[0].tensor.as_slice(), [1; 8]);
-        assert_eq!(answer.outputs[1].tensor.as_slice(), text);
-        assert!((answer.outputs[0].tensor.as_slice().as_ptr() as usize).is_multiple_of(64));
+        let client_response = decoded(&bytes, cut).unwrap();
+        assert_eq!(
+            (client_response.model.as_str(), client_response.version.as_str(), client_response.id.as_str()),
+            ("m", "1", "7")
+        );
+        assert_eq!(client_response.flag("s"), Some(true));
+        assert_eq!(client_response.flag("k"), None);
+        assert_eq!(client_response.outputs.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["x_out", "t_out"]);
+        assert_eq!(client_response.outputs[0].tensor.as_slice(), [1; 8]);
+        assert_eq!(client_response.outputs[1].tensor.as_slice(), text);
+        assert!((client_response.outputs[0].tensor.as_slice().as_ptr() as usize).is_multiple_of(64));
     }
 }
 
@@ -68,12 +71,12 @@ fn typed_contents_of_other_servers_are_decoded() {
     let contents = pb::InferTensorContents { fp32_contents: vec![1.0, 2.0], ..Default::default() };
     let typed = InferOutputTensor { contents: Some(contents), ..output("FP32", &[2]) };
     for raw in [&[][..], &[&b""[..]]] {
-        let answer = decoded(&message(vec![typed.clone()], raw).encode_to_vec(), 0).unwrap();
-        assert_eq!(answer.outputs[0].tensor.as_slice(), [1_f32, 2.0].map(f32::to_le_bytes).concat());
+        let client_response = decoded(&message(vec![typed.clone()], raw).encode_to_vec(), 0).unwrap();
+        assert_eq!(client_response.outputs[0].tensor.as_slice(), [1_f32, 2.0].map(f32::to_le_bytes).concat());
     }
     let empty = message(vec![output("FP32", &[0]), output("INT8", &[1])], &[b"\x05"]);
-    let answer = decoded(&empty.encode_to_vec(), 0).unwrap();
-    assert_eq!(answer.outputs[1].tensor.as_slice(), [5]);
+    let client_response = decoded(&empty.encode_to_vec(), 0).unwrap();
+    assert_eq!(client_response.outputs[1].tensor.as_slice(), [5]);
 }
 
 #[test]
@@ -121,7 +124,7 @@ proptest! {
     #[test]
     fn tensors_round_trip_over_any_chunk_boundary(raw in proptest::collection::vec(any::<u8>(), 0..64), cut in 0usize..128) {
         let bytes = message(vec![output("UINT8", &[raw.len() as i64])], &[&raw]).encode_to_vec();
-        let answer = decoded(&bytes, cut).unwrap();
-        prop_assert_eq!(answer.outputs[0].tensor.as_slice(), raw);
+        let client_response = decoded(&bytes, cut).unwrap();
+        prop_assert_eq!(client_response.outputs[0].tensor.as_slice(), raw);
     }
 }

@@ -27,7 +27,7 @@ fn refused(inputs: Vec<pb::InferInputTensor>, raw: &[&[u8]]) -> String {
     error.message().to_owned()
 }
 
-/// As [`refused`], for a lone typed input of a model that takes just that.
+/// Like [`refused`], for a model with one typed input.
 fn refused_typed(datatype: &str, count: i64, contents: InferTensorContents) -> String {
     let spec = spec(vec![input("t", Datatype::from_name(datatype).unwrap(), &[-1])]);
     let message = message(vec![typed("t", datatype, &[count], contents)], &[]);
@@ -291,11 +291,11 @@ fn context_handlers_get_id_and_parameters() {
         parameters: parameters.into(),
         ..message(vec![x(), n(1)], &[&[0; 16], &[0]])
     };
-    let asking = ModelSpec { wants_context: true, ..model() };
-    let decoded = decode(&asking, envelope(&request), &Limits::default()).unwrap();
-    let caller = decoded.request.metadata.unwrap();
-    assert_eq!(caller.id, "r1");
-    assert_eq!(caller.parameters, [("own".to_owned(), Parameter::Float(0.5))]);
+    let with_context = ModelSpec { wants_context: true, ..model() };
+    let decoded = decode(&with_context, envelope(&request), &Limits::default()).unwrap();
+    let metadata = decoded.request.metadata.unwrap();
+    assert_eq!(metadata.id, "r1");
+    assert_eq!(metadata.parameters, [("own".to_owned(), Parameter::Float(0.5))]);
     assert_eq!(decoded.plan.id, "r1");
     assert_eq!(decoded.timeout, Some(Duration::from_micros(250)));
 

@@ -7,7 +7,7 @@ use penstock_core::{Datatype, Parameter, RequestedOutput, Timings, aligned_zeroe
 use proptest::prelude::*;
 
 /// A response of UINT8 tensors with those bytes, each in shared memory.
-fn answer(outputs: &[Bytes]) -> (ModelSpec, InferResponse) {
+fn infer_response(outputs: &[Bytes]) -> (ModelSpec, InferResponse) {
     let declared = outputs.iter().enumerate();
     let spec = spec(declared.map(|(index, _)| input(&format!("o{index}"), Datatype::Uint8, &[-1])).collect());
     let tensors = outputs.iter().map(|bytes| {
@@ -23,22 +23,22 @@ fn joined(chunks: &BodyChunks) -> Vec<u8> {
 
 #[test]
 fn empty_output_has_an_empty_raw_entry() {
-    let (spec, answer) = answer(&[Bytes::new(), Bytes::from_static(b"ab"), Bytes::new()]);
+    let (spec, infer_response) = infer_response(&[Bytes::new(), Bytes::from_static(b"ab"), Bytes::new()]);
     let plan = ResponsePlan::default();
-    let message = response(&spec, &plan, &answer).unwrap();
+    let message = response(&spec, &plan, &infer_response).unwrap();
     assert_eq!(message.raw_output_contents, [&b""[..], b"ab", b""]);
     assert_eq!(message.outputs.iter().map(|output| &output.shape[..]).collect::<Vec<_>>(), [[0], [2], [0]]);
     assert!(message.outputs.iter().all(|output| output.contents.is_none()));
-    let bytes = joined(&encode(&spec, &plan, &answer).unwrap());
+    let bytes = joined(&encode(&spec, &plan, &infer_response).unwrap());
     assert_eq!(ModelInferResponse::decode(bytes.as_slice()).unwrap(), message);
 }
 
 #[test]
 fn response_names_model_version_id_and_outputs() {
-    let (spec, answer) = answer(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
+    let (spec, infer_response) = infer_response(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
     let requested = [RequestedOutput::new(1, false)];
     let plan = ResponsePlan { id: "r1".into(), outputs: Some(requested.into_iter().collect()), ..Default::default() };
-    let message = response(&spec, &plan, &answer).unwrap();
+    let message = response(&spec, &plan, &infer_response).unwrap();
     assert_eq!((&message.model_name[..], &message.model_version[..], &message.id[..]), ("m", "1", "r1"));
     assert_eq!(message.outputs.len(), 1);
     assert_eq!((&message.outputs[0].name[..], &message.outputs[0].datatype[..]), ("o1_out", "UINT8"));
@@ -48,37 +48,37 @@ fn response_names_model_version_id_and_outputs() {
 #[test]
 fn large_tensors_are_sent_without_copies() {
     let (small, large) = (Bytes::from(vec![1; OWN_CHUNK - 1]), Bytes::from(vec![2; OWN_CHUNK]));
-    let (spec, answer) = answer(&[small.clone(), large.clone(), small, large.clone()]);
-    let chunks = encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap();
+    let (spec, infer_response) = infer_response(&[small.clone(), large.clone(), small, large.clone()]);
+    let chunks = encode_framed(&spec, &ResponsePlan::default(), &infer_response).unwrap();
     let own: Vec<_> = chunks.iter().filter(|chunk| chunk.as_ptr() == large.as_ptr()).collect();
     assert_eq!(own, [&large, &large]);
     assert_eq!(chunks.len(), 4);
-    let message = response(&spec, &ResponsePlan::default(), &answer).unwrap();
+    let message = response(&spec, &ResponsePlan::default(), &infer_response).unwrap();
     assert_eq!(message.raw_output_contents[1].as_ptr(), large.as_ptr());
 }
 
 #[test]
 fn small_response_is_one_chunk() {
-    let (spec, answer) = answer(&[Bytes::from_static(b"ab")]);
-    assert_eq!(encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap().len(), 1);
+    let (spec, infer_response) = infer_response(&[Bytes::from_static(b"ab")]);
+    assert_eq!(encode_framed(&spec, &ResponsePlan::default(), &infer_response).unwrap().len(), 1);
 }
 
 #[test]
 fn aligned_tensors_are_encoded() {
-    let (spec, mut answer) = answer(&[Bytes::new()]);
+    let (spec, mut infer_response) = infer_response(&[Bytes::new()]);
     let buffer = Buffer::Aligned(aligned_zeroed(OWN_CHUNK));
-    answer.outputs[0] = Tensor::new(Datatype::Uint8, [OWN_CHUNK].into_iter().collect(), buffer).unwrap();
-    let message = response(&spec, &ResponsePlan::default(), &answer).unwrap();
+    infer_response.outputs[0] = Tensor::new(Datatype::Uint8, [OWN_CHUNK].into_iter().collect(), buffer).unwrap();
+    let message = response(&spec, &ResponsePlan::default(), &infer_response).unwrap();
     assert_eq!(message.raw_output_contents[0], vec![0; OWN_CHUNK]);
-    let bytes = joined(&encode(&spec, &ResponsePlan::default(), &answer).unwrap());
+    let bytes = joined(&encode(&spec, &ResponsePlan::default(), &infer_response).unwrap());
     assert_eq!(ModelInferResponse::decode(bytes.as_slice()).unwrap(), message);
 }
 
 #[test]
 fn response_over_the_grpc_limit_is_refused() {
     let entry = Bytes::from(vec![0; 1 << 20]);
-    let (spec, answer) = answer(&vec![entry; 2048]);
-    let error = encode_framed(&spec, &ResponsePlan::default(), &answer).unwrap_err();
+    let (spec, infer_response) = infer_response(&vec![entry; 2048]);
+    let error = encode_framed(&spec, &ResponsePlan::default(), &infer_response).unwrap_err();
     assert_eq!(error.kind(), Kind::TooLarge);
     let text = error.message();
     assert!(text.starts_with("the response has 21475"), "{text}");
@@ -87,9 +87,9 @@ fn response_over_the_grpc_limit_is_refused() {
 
 #[test]
 fn more_outputs_than_declared_are_an_internal_error() {
-    let (mut spec, answer) = answer(&[Bytes::new(), Bytes::new()]);
+    let (mut spec, infer_response) = infer_response(&[Bytes::new(), Bytes::new()]);
     spec.outputs.pop();
-    let error = response(&spec, &ResponsePlan::default(), &answer).unwrap_err();
+    let error = response(&spec, &ResponsePlan::default(), &infer_response).unwrap_err();
     assert_eq!(error.kind(), Kind::Internal);
     assert_eq!(error.message(), "model 'm' returned more outputs than it declares");
 }
@@ -113,20 +113,20 @@ proptest! {
         scalar: bool,
     ) {
         let outputs: Vec<Bytes> = sizes.iter().map(|&size| vec![size as u8; size].into()).collect();
-        let (mut spec, mut answer) = answer(&outputs);
+        let (mut spec, mut infer_response) = infer_response(&outputs);
         spec.version = version.into();
-        answer.parameters = parameters.into_iter().collect();
+        infer_response.parameters = parameters.into_iter().collect();
         if scalar {
             spec.outputs.push(input("scalar", Datatype::Bool, &[]));
             let tensor = Tensor::new(Datatype::Bool, Default::default(), Buffer::Aligned(aligned_zeroed(1)));
-            answer.outputs.push(tensor.unwrap());
+            infer_response.outputs.push(tensor.unwrap());
         }
         let plan = ResponsePlan { id, ..ResponsePlan::default() };
-        let expected = response(&spec, &plan, &answer).unwrap().encode_to_vec();
-        let bytes = joined(&encode(&spec, &plan, &answer).unwrap());
+        let expected = response(&spec, &plan, &infer_response).unwrap().encode_to_vec();
+        let bytes = joined(&encode(&spec, &plan, &infer_response).unwrap());
         prop_assert_eq!(&bytes, &expected);
 
-        let framed = joined(&encode_framed(&spec, &plan, &answer).unwrap());
+        let framed = joined(&encode_framed(&spec, &plan, &infer_response).unwrap());
         let (prefix, message) = framed.split_at(FRAME_PREFIX);
         prop_assert_eq!(message, expected);
         prop_assert_eq!(prefix[0], 0);
@@ -136,7 +136,7 @@ proptest! {
 
 #[test]
 fn message_from_the_handler_is_sent_unchanged() {
-    let (spec, mut response) = answer(&[]);
+    let (spec, mut response) = infer_response(&[]);
     let body = pb::ModelInferResponse { id: "its".to_owned(), ..Default::default() }.encode_to_vec();
     let headers = [("Content-Type", "application/grpc")].into_iter().collect();
     response.head =

@@ -165,7 +165,7 @@ fn parameters_round_trip() {
 #[test]
 fn schedule_accepts_signed_and_unsigned_integers() {
     let schedule = |parameters: &[_]| request(given(parameters)).unwrap().schedule.finish();
-    // T29: priority comes unsigned from one client and signed from another, the id signed or as a text.
+    // T29: some clients send the priority unsigned, others signed; the id is signed or a text.
     assert_eq!(schedule(&[("priority", Uint64Param(2))]), Schedule { priority: 2, ..Schedule::default() });
     assert_eq!(schedule(&[("priority", Int64Param(2))]), Schedule { priority: 2, ..Schedule::default() });
     let step = |id, start, end| Schedule { step: Some(Box::new(Step { id, start, end })), ..Schedule::default() };

@@ -29,7 +29,7 @@ const ROUTES: &[routes::Route] = &[
     routes::Route::new("get", "/metrics", ("metrics", Tag::Server, "Metrics")).text("text/plain"),
 ];
 
-fn made(specs: &[ModelSpec]) -> Value {
+fn build(specs: &[ModelSpec]) -> Value {
     let models: Vec<ServedModel<'_>> = specs.iter().map(|spec| ServedModel { spec, is_default: true }).collect();
     let site = ServerDescription {
         name: "penstock",
@@ -58,7 +58,7 @@ fn references(value: &Value) -> Vec<&str> {
 
 #[test]
 fn every_openapi_reference_resolves() {
-    let document = made(&[testing::add()]);
+    let document = build(&[testing::add()]);
     let found = references(&document);
     assert!(found.len() > 20);
     for reference in found {
@@ -68,7 +68,7 @@ fn every_openapi_reference_resolves() {
 
 #[test]
 fn each_model_has_an_operation_and_example() {
-    let document = made(&[testing::add()]);
+    let document = build(&[testing::add()]);
     let operation = &document["paths"]["/v2/models/add/infer"]["post"];
     let example = &operation["requestBody"]["content"]["application/json"]["examples"]["request"]["value"];
     let input = |name: &str| json!({"name": name, "datatype": "FP32", "shape": [1, 4], "data": [1, 1, 1, 1]});
@@ -89,7 +89,7 @@ fn document_schemas_retain_their_definitions() {
         described: Some(Arc::new(document)),
         ..TensorSpec::new("node", Datatype::Bytes, Vec::new())
     };
-    let document = made(&[ModelSpec { name: "a b".into(), inputs: vec![input], ..ModelSpec::default() }]);
+    let document = build(&[ModelSpec { name: "a b".into(), inputs: vec![input], ..ModelSpec::default() }]);
     let schema = &document["components"]["schemas"]["a_b.1.input.node"];
     assert_eq!(schema["$ref"], "#/components/schemas/a_b.1.input.node/$defs/Node");
     assert!(references(&document).iter().all(|reference| document.pointer(&reference[1..]).is_some()));
@@ -99,7 +99,7 @@ fn document_schemas_retain_their_definitions() {
 
 #[test]
 fn server_without_models_has_a_document() {
-    let document = made(&[]);
+    let document = build(&[]);
     assert!(document["paths"]["/v2"]["get"].is_object());
     assert!(document["paths"].get("/v2/models/{model}").is_none());
 }
@@ -113,7 +113,7 @@ fn formats_are_listed_if_they_hold_the_datatype() {
         outputs: vec![tensor(datatype)],
         ..ModelSpec::default()
     };
-    let document = made(&[model("text", Datatype::Bytes), model("brain", Datatype::Bf16)]);
+    let document = build(&[model("text", Datatype::Bytes), model("bf16", Datatype::Bf16)]);
     let kinds = |name: &str, place: &str| -> Vec<String> {
         let content = document.pointer(&format!("/paths/~1v2~1models~1{name}~1infer/post/{place}/content")).unwrap();
         content.as_object().unwrap().keys().map(|kind| kind.replace("application/", "")).collect()
@@ -121,8 +121,8 @@ fn formats_are_listed_if_they_hold_the_datatype() {
     for place in ["requestBody", "responses/200"] {
         let text = ["json", "msgpack", "octet-stream", "vnd.apache.arrow.stream", "x-npy", "x-npz"];
         assert_eq!(kinds("text", place), text);
-        let brain = ["json", "msgpack", "octet-stream", "x-npy", "x-npz", "x-safetensors"];
-        assert_eq!(kinds("brain", place), brain);
+        let bf16 = ["json", "msgpack", "octet-stream", "x-npy", "x-npz", "x-safetensors"];
+        assert_eq!(kinds("bf16", place), bf16);
     }
 }
 
@@ -141,7 +141,7 @@ fn raw_request_model_is_documented_with_its_routes() {
         routes: vec![Route::parse("PUT /files/{a}/{b...}").unwrap()],
         ..ModelSpec::default()
     };
-    let document = made(&[spec, other]);
+    let document = build(&[spec, other]);
     for reference in references(&document) {
         assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
     }

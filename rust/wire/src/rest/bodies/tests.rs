@@ -22,15 +22,15 @@ fn response(tensors: Vec<Tensor>) -> InferResponse {
 }
 
 /// A response as a request for a model whose inputs are named as its outputs.
-fn round(format: Format, spec: &ModelSpec, tensors: Vec<Tensor>) -> Result<DecodedRequest> {
-    let answer = encode(format, spec, &ResponsePlan::default(), &response(tensors))?.concat();
+fn round_trip(format: Format, spec: &ModelSpec, tensors: Vec<Tensor>) -> Result<DecodedRequest> {
+    let encoded = encode(format, spec, &ResponsePlan::default(), &response(tensors))?.concat();
     let body = match format {
         // The response's list is called `outputs`, of the same form.
         Format::Msgpack => {
-            let at = answer.windows(8).position(|window| window == b"\xA7outputs").expect("it has outputs");
-            [b"\x81\xA6inputs", &answer[at + 8..]].concat()
+            let at = encoded.windows(8).position(|window| window == b"\xA7outputs").expect("it has outputs");
+            [b"\x81\xA6inputs", &encoded[at + 8..]].concat()
         }
-        _ => answer,
+        _ => encoded,
     };
     decoded(format, spec, &body)
 }
@@ -39,7 +39,7 @@ fn shared(datatype: Datatype, shape: &[usize], bytes: Vec<u8>) -> Tensor {
     Tensor::new(datatype, shape.iter().copied().collect(), Buffer::Shared(bytes.into())).unwrap()
 }
 
-fn has_place(format: Format, datatype: Datatype) -> bool {
+fn can_hold(format: Format, datatype: Datatype) -> bool {
     match format {
         Format::Arrow => datatype != Datatype::Bf16,
         Format::Safetensors => datatype != Datatype::Bytes,
@@ -144,9 +144,9 @@ proptest! {
             Some(size) => seed[..count * size].to_vec(),
             None => seed[..count].iter().flat_map(|&byte| [1, 0, 0, 0, byte]).collect(),
         };
-        if has_place(format, datatype) {
+        if can_hold(format, datatype) {
             let sent = shared(datatype, &[rows, columns], bytes.clone());
-            let back = round(format, &spec, vec![sent]).unwrap().request.inputs[0].take().unwrap();
+            let back = round_trip(format, &spec, vec![sent]).unwrap().request.inputs[0].take().unwrap();
             prop_assert_eq!((back.datatype(), back.shape(), back.as_slice()), (datatype, &[rows, columns][..], &bytes[..]));
         }
     }
@@ -167,7 +167,7 @@ proptest! {
         value in any::<u8>(),
     ) {
         let (format, datatype) = (Format::ALL[format], Datatype::ALL[datatype]);
-        prop_assume!(has_place(format, datatype));
+        prop_assume!(can_hold(format, datatype));
         let mut spec = identity(datatype, &[None]);
         spec.outputs[0].name = "x".into();
         let bytes = match datatype.size() {

@@ -28,12 +28,15 @@ fn responses_of_other_servers_are_decoded() {
         "none":null,"k":1,"u":18446744073709551615,"f":1.5,"b":true,"s":"t"},
         "outputs":[{"data":[[1,2],[3,4]],"shape":[2,2],"parameters":{"content_type":"np"},"name":"y","datatype":"INT16"},
         {"name":"t","datatype":"BYTES","shape":[1],"parameters":null,"data":["a"]}]} "#;
-    let answer = decoded(json, &[], 0).unwrap();
-    assert_eq!((answer.id.as_str(), answer.version.as_str(), answer.model.as_str()), ("", "", "mé"));
-    let names: Vec<_> = answer.parameters.iter().map(|(name, _)| name.as_str()).collect();
+    let client_response = decoded(json, &[], 0).unwrap();
+    assert_eq!(
+        (client_response.id.as_str(), client_response.version.as_str(), client_response.model.as_str()),
+        ("", "", "mé")
+    );
+    let names: Vec<_> = client_response.parameters.iter().map(|(name, _)| name.as_str()).collect();
     assert_eq!(names, ["k", "u", "f", "b", "s"]);
-    assert_eq!(answer.outputs[0].tensor.as_slice(), [1, 0, 2, 0, 3, 0, 4, 0]);
-    assert_eq!(answer.outputs[1].tensor.as_slice(), b"\x01\0\0\0a");
+    assert_eq!(client_response.outputs[0].tensor.as_slice(), [1, 0, 2, 0, 3, 0, 4, 0]);
+    assert_eq!(client_response.outputs[1].tensor.as_slice(), b"\x01\0\0\0a");
     let base64 = output(r#""datatype":"BYTES","shape":[1],"parameters":{"content_type":"base64"},"data":["/w=="]"#);
     assert_eq!(decoded(base64.as_bytes(), &[], 0).unwrap().outputs[0].tensor.as_slice(), b"\x01\0\0\0\xff");
     let strict = output(r#""datatype":"FP16","shape":[2],"data":[null,1]"#);
@@ -85,8 +88,8 @@ fn binary_tail_is_read_in_place() {
         }
         decoder.filled(count);
     }
-    let answer = decoder.finish().unwrap();
-    let bytes = answer.outputs[0].tensor.as_slice();
+    let client_response = decoder.finish().unwrap();
+    let bytes = client_response.outputs[0].tensor.as_slice();
     assert!(bytes.iter().enumerate().all(|(index, byte)| *byte == index as u8));
     assert!((bytes.as_ptr() as usize).is_multiple_of(64));
 }
@@ -116,10 +119,10 @@ proptest! {
         let encoded = encode(&spec, &plan, &response, &EncodeOptions::default()).unwrap();
         let body = encoded.chunks.concat();
         let (json, tail) = body.split_at(encoded.json_len.unwrap_or(body.len()));
-        let answer = decoded(json, tail, cut).unwrap();
-        prop_assert_eq!(answer.outputs[0].tensor.as_slice(), bytes);
-        prop_assert_eq!(answer.parameters, response.parameters);
-        prop_assert_eq!(answer.id, "a");
+        let client_response = decoded(json, tail, cut).unwrap();
+        prop_assert_eq!(client_response.outputs[0].tensor.as_slice(), bytes);
+        prop_assert_eq!(client_response.parameters, response.parameters);
+        prop_assert_eq!(client_response.id, "a");
     }
 
     #[test]

@@ -347,10 +347,10 @@ mod tests {
         let spec = ModelSpec { wants_context: true, ..identity(Datatype::Bytes, &[Some(1)]) };
         let json = r#"{"id":"7","seed":3,"parameters":{"x":"hi","stop":["a","b"],"details":true,"timeout":5}}"#;
         let generate = read(&spec, json).unwrap();
-        let caller = generate.decoded.request.metadata.unwrap();
+        let metadata = generate.decoded.request.metadata.unwrap();
         let list = Parameter::List(vec![Parameter::String("a".into()), Parameter::String("b".into())]);
-        assert_eq!(caller.parameters, [("seed".into(), Parameter::Int(3)), ("stop".into(), list)]);
-        assert_eq!((caller.id.as_str(), generate.decoded.plan.id.as_str()), ("7", "7"));
+        assert_eq!(metadata.parameters, [("seed".into(), Parameter::Int(3)), ("stop".into(), list)]);
+        assert_eq!((metadata.id.as_str(), generate.decoded.plan.id.as_str()), ("7", "7"));
         assert!(generate.details);
         assert_eq!(generate.decoded.timeout, Some(std::time::Duration::from_micros(5)));
     }

@@ -30,20 +30,20 @@ fn input(request: &InferRequest) -> &Tensor {
     request.inputs[0].as_ref().unwrap()
 }
 
-fn echoed(requests: Vec<InferRequest>) -> Vec<InferResponse> {
-    let answer = |request: InferRequest| InferResponse {
+fn echo_responses(requests: Vec<InferRequest>) -> Vec<InferResponse> {
+    let respond = |request: InferRequest| InferResponse {
         outputs: request.inputs.into_iter().flatten().collect(),
         parameters: Vec::new(),
         timings: Timings::default(),
         head: None,
     };
-    requests.into_iter().map(answer).collect()
+    requests.into_iter().map(respond).collect()
 }
 
-/// Answers a call with its own inputs.
+/// Response body with the inputs of the call as predictions.
 fn echo(spec: &ModelSpec, json: &str) -> String {
     let call = decoded(spec, json);
-    let body = encode(spec, call.form, "predictions", &echoed(call.requests), &EncodeOptions::default());
+    let body = encode(spec, call.form, "predictions", &echo_responses(call.requests), &EncodeOptions::default());
     String::from_utf8(body.unwrap()).unwrap()
 }
 
@@ -137,7 +137,7 @@ fn json_documents_pass_through_unchanged() {
         assert_eq!(echo(&spec, &json), format!("{{\"predictions\":[{document}]}}"));
     }
     assert!(refusal(&spec, r#"{"instances":[{"a":NaN}]}"#).starts_with("Unrecognized request format: request JSON at"));
-    let answer = |text: &str, strict_json| {
+    let respond = |text: &str, strict_json| {
         let framed = [&bytes_tensor::prefix(text.len()).unwrap()[..], text.as_bytes()].concat();
         let mut buffer = aligned_with_capacity(framed.len());
         buffer.extend_from_slice(&framed);
@@ -146,9 +146,9 @@ fn json_documents_pass_through_unchanged() {
         let response = InferResponse { outputs, parameters: Vec::new(), timings: Timings::default(), head: None };
         encode(&spec, Form::Inputs, "outputs", &[response], &EncodeOptions { strict_json })
     };
-    assert_eq!(answer("[NaN]", false).unwrap(), b"{\"outputs\":[NaN]}");
+    assert_eq!(respond("[NaN]", false).unwrap(), b"{\"outputs\":[NaN]}");
     for (text, strict) in [("[NaN]", true), ("", false), ("{}1", false), ("{", false)] {
-        let error = answer(text, strict).unwrap_err();
+        let error = respond(text, strict).unwrap_err();
         assert_eq!((error.kind(), error.message()), (Kind::Handler, "output 'y' is not a JSON document"));
     }
 }
@@ -292,7 +292,7 @@ proptest! {
         let call = decoded(&spec, &format!("{{\"instances\":{rows}}}"));
         let inner = if shape[1] == 0 { [0, 0] } else { [shape[1], shape[2]] };
         prop_assert_eq!(input(&call.requests[0]).shape(), [shape[0], inner[0], inner[1]]);
-        let first = encode(&spec, call.form, "instances", &echoed(call.requests), &EncodeOptions::default()).unwrap();
+        let first = encode(&spec, call.form, "instances", &echo_responses(call.requests), &EncodeOptions::default()).unwrap();
         let first = String::from_utf8(first).unwrap();
         prop_assert_eq!(echo(&spec, &first).replace("predictions", "instances"), first.clone());
         let plain = identity(datatype, &[None, None]);

@@ -215,12 +215,12 @@ fn body_limits_and_access_keys_apply_to_routes() {
     config.limits.body_bytes = 8;
     let server = serve(config, &["GET /a", "POST /a"], echo);
     assert_eq!(server.text("GET /a", "").0, 403);
-    let ask = |body: &'static str| {
+    let post = |body: &'static str| {
         let request = Request::builder().method("POST").uri("/a").header("x-key", "secret");
         server.send(request.body(Bytes::from_static(body.as_bytes())).unwrap())
     };
-    assert_eq!(ask("12345678").status().as_u16(), 200);
-    let large = ask("123456789");
+    assert_eq!(post("12345678").status().as_u16(), 200);
+    let large = post("123456789");
     assert_eq!(large.status().as_u16(), 413);
     assert_eq!(large.body(), r#"{"error":"the request's body has 9 bytes, at most 8 are accepted"}"#);
 }

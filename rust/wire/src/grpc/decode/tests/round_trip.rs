@@ -1,4 +1,4 @@
-//! Every datatype, in every form that a client may send it, comes out as the same bytes.
+//! Every datatype decodes to the same bytes from every form that a client may send.
 
 use super::*;
 use crate::grpc::{
