@@ -1,7 +1,7 @@
-"""Everything at once, for long: `python -m tests.chaos --minutes 10`. The report says what was lost, and what leaks."""
+"""Mixed load with faults for minutes: `python -m tests.chaos --minutes 10` reports lost responses and leaks."""
 
 import sys
 from pathlib import Path
 
-# What all folders of tests share.
+# Helpers shared by all test folders.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

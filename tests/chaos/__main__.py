@@ -1,4 +1,4 @@
-"""`python -m tests.chaos --minutes 10`: exit status 1 for a lost, wrong or doubled answer, or a leak."""
+"""`python -m tests.chaos --minutes 10`: exit status 1 for a lost, wrong or duplicate response, or a leak."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .run import failed, run
+from .run import find_violations, run
 
 
 def text(report: dict[str, Any]) -> str:
-    """The report as lines."""
+    """Formats the report."""
     lines = []
     for name, value in report.items():
         if isinstance(value, dict) and value:
@@ -28,16 +28,16 @@ def text(report: dict[str, Any]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     parser.add_argument("--minutes", type=float, default=1.0)
-    parser.add_argument("--seed", type=int, default=1, help="draws other calls; what runs at once still varies")
-    parser.add_argument("--json", type=Path, help="where the report goes as JSON")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the random calls; their interleaving still varies")
+    parser.add_argument("--json", type=Path, help="file for the report as JSON")
     options = parser.parse_args()
     report = run(options.minutes, options.seed)
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(text(report))
-    wrong = failed(report)
-    print(f"\nfailed: {', '.join(wrong)}" if wrong else "\nnothing lost, mixed or leaked")
-    return 1 if wrong else 0
+    violations = find_violations(report)
+    print(f"\nfailed: {', '.join(violations)}" if violations else "\nnothing lost, mixed or leaked")
+    return 1 if violations else 0
 
 
 if __name__ == "__main__":

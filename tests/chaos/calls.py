@@ -1,4 +1,4 @@
-"""The calls that the run draws from: what each asks, and what it may be told. One in ten goes wrong on purpose."""
+"""Calls that the run draws from, each with the error statuses that it may get. One in ten is faulty on purpose."""
 
 from __future__ import annotations
 
@@ -13,132 +13,132 @@ import numpy as np
 from http_by_hand import binary_body, connect, read_response
 from penstock import PenstockError
 
-from .callers import Caller, check
+from .clients import ProtocolClient, check
 from .tally import RefusedError, WrongError
 
 NONE: frozenset[int] = frozenset()
 KILLED = frozenset({500, 503})
-"""What a request may be told whose process was killed, or that came while none was up."""
+"""Statuses of a request whose process was killed, or that arrived while no process was ready."""
 PROTOCOLS = ("json", "binary", "grpc", "native")
 
 
-def plain(caller: Caller) -> None:
-    protocol = caller.random.choice(PROTOCOLS)
-    x = caller.row(caller.width(20_000 if protocol == "json" else 1 << 20))
-    check("plain", caller.infer(protocol, "plain", x), x * 2 + 1)
+def plain(client: ProtocolClient) -> None:
+    protocol = client.random.choice(PROTOCOLS)
+    x = client.row(client.width(20_000 if protocol == "json" else 1 << 20))
+    check("plain", client.infer(protocol, "plain", x), x * 2 + 1)
 
 
-def batched(caller: Caller) -> None:
-    x = np.stack([caller.row(8) for _ in range(caller.random.randint(1, 4))])
-    got = caller.infer(caller.random.choice(PROTOCOLS), "batched", x)
-    check("batched", got, x * 3 + x.sum(axis=1, keepdims=True))
+def batched(client: ProtocolClient) -> None:
+    x = np.stack([client.row(8) for _ in range(client.random.randint(1, 4))])
+    actual = client.infer(client.random.choice(PROTOCOLS), "batched", x)
+    check("batched", actual, x * 3 + x.sum(axis=1, keepdims=True))
 
 
-def own(caller: Caller) -> None:
-    """The answer, or the one word that says that its process was killed, also while it started, or that none is up."""
-    x = np.stack([caller.row(8)])
+def pool(client: ProtocolClient) -> None:
+    """The right response, or an error that its process was killed, cannot start or is not ready."""
+    x = np.stack([client.row(8)])
     try:
-        got = caller.infer(caller.random.choice(PROTOCOLS), "own", x)
+        actual = client.infer(client.random.choice(PROTOCOLS), "pool", x)
     except (RefusedError, grpc.RpcError, PenstockError) as error:
-        causes = ("its process was killed by SIGKILL", "its process cannot be started again", "is not ready")
-        if not any(cause in str(error) for cause in causes):
+        expected = ("its process was killed by SIGKILL", "its process cannot be started again", "is not ready")
+        if not any(cause in str(error) for cause in expected):
             raise WrongError(str(error)) from error
         raise
-    check("own", got, x * 5 - 3)
+    check("pool", actual, x * 5 - 3)
 
 
-def waits(caller: Caller) -> None:
-    x = caller.row(caller.width(2000))
-    check("waits", caller.infer(caller.random.choice(PROTOCOLS), "waits", x), x + 7)
+def sleeping(client: ProtocolClient) -> None:
+    x = client.row(client.width(2000))
+    check("sleeping", client.infer(client.random.choice(PROTOCOLS), "sleeping", x), x + 7)
 
 
-def events(caller: Caller) -> None:
-    start, count = caller.tally.number(), caller.random.randint(0, 12)
-    if (got := caller.pieces(start, count)) != list(range(start, start + count)):
-        raise WrongError(f"pieces {got[:20]} for {count} from {start}")
+def event_stream(client: ProtocolClient) -> None:
+    start, count = client.tally.number(), client.random.randint(0, 12)
+    if (actual := client.chunks(start, count)) != list(range(start, start + count)):
+        raise WrongError(f"chunks {actual[:20]} for {count} from {start}")
 
 
-def native_stream(caller: Caller) -> None:
-    start, count = caller.tally.number(), caller.random.randint(0, 12)
-    got = [piece.i.item() for piece in caller.client.stream("counts", n=np.array([start, count]))]
-    if got != list(range(start, start + count)):
-        raise WrongError(f"pieces {got} for {count} from {start}")
+def native_stream(client: ProtocolClient) -> None:
+    start, count = client.tally.number(), client.random.randint(0, 12)
+    actual = [chunk.i.item() for chunk in client.native.stream("counts", n=np.array([start, count]))]
+    if actual != list(range(start, start + count)):
+        raise WrongError(f"chunks {actual} for {count} from {start}")
 
 
-def stream_infer(caller: Caller) -> None:
-    rows = [np.stack([caller.row(8)]) for _ in range(caller.random.randint(1, 8))]
-    for x, got in zip(rows, caller.many("batched", rows).values(), strict=True):
-        check("stream_infer", got, x * 3 + x.sum(axis=1, keepdims=True))
+def stream_infer(client: ProtocolClient) -> None:
+    rows = [np.stack([client.row(8)]) for _ in range(client.random.randint(1, 8))]
+    for x, actual in zip(rows, client.many("batched", rows).values(), strict=True):
+        check("stream_infer", actual, x * 3 + x.sum(axis=1, keepdims=True))
 
 
-def sequence(caller: Caller) -> None:
-    protocol, number = caller.random.choice(PROTOCOLS[:3]), caller.tally.number()
-    steps, total = caller.random.randint(1, 6), 0.0
+def sequence(client: ProtocolClient) -> None:
+    protocol, number = client.random.choice(PROTOCOLS[:3]), client.tally.number()
+    steps, total = client.random.randint(1, 6), 0.0
     for step in range(steps):
         marks = {"sequence_id": number, "sequence_start": step == 0, "sequence_end": step == steps - 1}
         total += number % 1000 + step
-        got = caller.infer(protocol, "sums", np.full((1, 1), number % 1000 + step, np.float32), **marks)
-        check("sequence", got, np.full((1, 1), total, np.float32))
+        actual = client.infer(protocol, "sums", np.full((1, 1), number % 1000 + step, np.float32), **marks)
+        check("sequence", actual, np.full((1, 1), total, np.float32))
 
 
-def reads_slowly(caller: Caller) -> None:
+def reads_slowly(client: ProtocolClient) -> None:
     """A client that takes its time over an answer of megabytes gets all of it."""
-    x = caller.row(500_000)
-    with connect(caller.http) as sock:
+    x = client.row(500_000)
+    with connect(client.http) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         sock.sendall(_request(x))
-        time.sleep(caller.random.uniform(0.05, 0.3))
-        answer = read_response(sock)
-    check("reads_slowly", answer.array("y"), x * 2 + 1)
+        time.sleep(client.random.uniform(0.05, 0.3))
+        response = read_response(sock)
+    check("reads_slowly", response.array("y"), x * 2 + 1)
 
 
-def short_deadline(caller: Caller) -> None:
-    x = caller.row(100)
-    check("short_deadline", caller.infer(caller.random.choice(PROTOCOLS[:3]), "waits", x, timeout=2000), x + 7)
+def short_deadline(client: ProtocolClient) -> None:
+    x = client.row(100)
+    check("short_deadline", client.infer(client.random.choice(PROTOCOLS[:3]), "sleeping", x, timeout=2000), x + 7)
 
 
-def raises(caller: Caller) -> None:
-    """The error of its own request, and nobody else's."""
+def handler_error(client: ProtocolClient) -> None:
+    """A handler error reaches the request that caused it."""
     try:
-        caller.infer(caller.random.choice(PROTOCOLS[:3]), "plain", np.full(3, -1, np.float32))
+        client.infer(client.random.choice(PROTOCOLS[:3]), "plain", np.full(3, -1, np.float32))
     except RefusedError as error:
         if str(error) != "500: model 'plain' failed: RuntimeError":
             raise WrongError(str(error)) from error
         raise
-    raise WrongError("a handler that raises answered")
+    raise WrongError("a handler that raises returned a response")
 
 
-def raises_midway(caller: Caller) -> None:
-    start = caller.tally.number()
-    if (got := caller.pieces(start, -5)) != [start, start + 1, -1]:
-        raise WrongError(f"pieces {got} of a stream that breaks after two from {start}")
+def stream_error(client: ProtocolClient) -> None:
+    start = client.tally.number()
+    if (actual := client.chunks(start, -5)) != [start, start + 1, -1]:
+        raise WrongError(f"chunks {actual} of a stream that fails after two from {start}")
 
 
-def bad_body(caller: Caller) -> None:
+def bad_body(client: ProtocolClient) -> None:
     bodies = (b"", b"{", b"[]", b'{"inputs":[]}', b'{"inputs":[{"name":"x","shape":[9],"datatype":"FP32","data":[1]}]}')
-    caller.post("/v2/models/plain/infer", caller.random.choice(bodies))
-    raise WrongError("a bad body was answered")
+    client.post("/v2/models/plain/infer", client.random.choice(bodies))
+    raise WrongError("a malformed body was accepted")
 
 
-def resets(caller: Caller) -> None:
-    """Leaves somewhere on the way; nobody waits for an answer."""
-    request = _request(caller.row(caller.width()))
-    sock = connect(caller.http)
-    sock.sendall(request[: int(len(request) * caller.random.choice((0.001, 0.1, 0.5, 0.99, 1)))])
-    if caller.random.random() < 0.5:
+def disconnects_while_sending(client: ProtocolClient) -> None:
+    """Disconnects at a random point of the request."""
+    request = _request(client.row(client.width()))
+    sock = connect(client.http)
+    sock.sendall(request[: int(len(request) * client.random.choice((0.001, 0.1, 0.5, 0.99, 1)))])
+    if client.random.random() < 0.5:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     sock.close()
 
 
-def leaves_a_stream(caller: Caller) -> None:
-    with caller.client.stream("counts", n=np.array([1, 10_000])) as stream:
+def closes_stream_early(client: ProtocolClient) -> None:
+    with client.native.stream("counts", n=np.array([1, 10_000])) as stream:
         if next(stream).i.item() != 1:
-            raise WrongError("the first piece")
+            raise WrongError("wrong first chunk")
 
 
-def cancels(caller: Caller) -> None:
-    call = caller.stub.ModelInfer.future(caller.message("waits", "cancelled", caller.row(10), {}))
-    time.sleep(caller.random.uniform(0, 0.005))
+def cancels_call(client: ProtocolClient) -> None:
+    call = client.stub.ModelInfer.future(client.message("sleeping", "cancelled", client.row(10), {}))
+    time.sleep(client.random.uniform(0, 0.005))
     call.cancel()
 
 
@@ -149,24 +149,24 @@ def _request(x: np.ndarray[tuple[int], np.dtype[np.float32]]) -> bytes:
     return head.encode() + body
 
 
-GOOD: list[tuple[Callable[[Caller], None], frozenset[int]]] = [
+VALID: list[tuple[Callable[[ProtocolClient], None], frozenset[int]]] = [
     (plain, NONE),
     (batched, NONE),
-    (waits, NONE),
-    (own, KILLED),
-    (events, NONE),
+    (sleeping, NONE),
+    (pool, KILLED),
+    (event_stream, NONE),
     (native_stream, NONE),
     (stream_infer, NONE),
     (sequence, NONE),
 ]
-FAULTY: list[tuple[Callable[[Caller], None], frozenset[int]]] = [
+FAULTY: list[tuple[Callable[[ProtocolClient], None], frozenset[int]]] = [
     (reads_slowly, NONE),
     (short_deadline, frozenset({504})),
-    (raises, frozenset({500})),
-    (raises_midway, NONE),
+    (handler_error, frozenset({500})),
+    (stream_error, NONE),
     (bad_body, frozenset({400})),
-    (resets, NONE),
-    (leaves_a_stream, NONE),
-    (cancels, NONE),
+    (disconnects_while_sending, NONE),
+    (closes_stream_early, NONE),
+    (cancels_call, NONE),
 ]
-"""One in ten."""
+"""One call in ten is drawn from these."""

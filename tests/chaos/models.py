@@ -1,4 +1,4 @@
-"""What the run serves: a model of each kind. Each answer tells what was asked."""
+"""Models of the run, one of each kind. Each response identifies its request."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from penstock import Batching, Context, Processes, Sequences, Tensor, Threads, m
 
 ROWS = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
 FIXED = {"inputs": [Tensor("x", np.float32, [8])], "outputs": [Tensor("y", np.float32, [8])]}
-OWN, OWN_ROWS = 2, 4
-"""The processes of `own`, and the rows that one of them may have with it when it is killed."""
+POOL_PROCESSES, POOL_ROWS = 2, 4
+"""Processes of `pool`, and the most rows in a batch, which a kill may lose."""
 SLOW_SECONDS = 0.02
-"""What a call of `slow` takes: its capacity is the inverse."""
+"""Duration of a call of `slow`; its capacity is the inverse."""
 
 
 @model(**ROWS, instances=Threads(2))
 def plain(x: Any) -> Any:
-    """Raises where the first number is negative."""
+    """Raises if the first number is negative."""
     if x.size and x[0] < 0:
-        raise RuntimeError("as asked")
+        raise RuntimeError("as requested")
     return x * 2 + 1
 
 
@@ -32,26 +32,26 @@ def batched(x: Any) -> Any:
     return x * 3 + x.sum(axis=1, keepdims=True)
 
 
-@model(**FIXED, batching=Batching(max_size=OWN_ROWS), instances=Processes(OWN))
-def own(x: Any) -> Any:
-    """Its processes are killed again and again."""
+@model(**FIXED, batching=Batching(max_size=POOL_ROWS), instances=Processes(POOL_PROCESSES))
+def pool(x: Any) -> Any:
+    """Runs in processes that are killed repeatedly."""
     time.sleep(0.01)
     return x * 5 - 3
 
 
 @model(**ROWS)
-async def waits(x: Any) -> Any:
+async def sleeping(x: Any) -> Any:
     await asyncio.sleep(0.003)
     return x + 7
 
 
 @model(inputs=[Tensor("n", np.int64, [2])], outputs=[Tensor("i", np.int64, [1])], instances=Threads(4))
 def counts(n: Any) -> Iterator[Any]:
-    """From its first number on, as many as the second; raises after two where that is negative."""
+    """Counts up from the first number, as often as the second; if that is negative, raises after two chunks."""
     start, count = n.tolist()
     for index in range(abs(count)):
         if count < 0 and index == 2:
-            raise RuntimeError("as asked")
+            raise RuntimeError("as requested")
         yield np.array([start + index], np.int64)
         time.sleep(0.0005)
 

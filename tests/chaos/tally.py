@@ -1,4 +1,4 @@
-"""What came of the requests."""
+"""Outcomes of requests."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import grpc
 
 from penstock import PenstockError
 
-KEPT = 20
-"""So many of the wrong outcomes are told in full."""
+MAX_FAILURES = 20
+"""Number of failures that are reported in full."""
 
 
 class WrongError(Exception):
-    """An answer that is not the one to what was asked, or one too many."""
+    """A response that does not match its request, or a duplicate."""
 
 
 class RefusedError(Exception):
-    """A refusal, by its HTTP status."""
+    """A refusal with its HTTP status."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(f"{status}: {message}")
@@ -40,7 +40,7 @@ CODES = {
 
 
 def status_of(error: PenstockError) -> int:
-    """The HTTP status of an error that the native client raised; 0 if there was no answer."""
+    """HTTP status of an error of the native client; 0 without a response."""
     return error.status or 0
 
 
@@ -54,37 +54,36 @@ class Tally:
         self.failures: list[str] = []
 
     def number(self) -> int:
-        """A number that no other request has."""
+        """A unique request number."""
         with self._lock:
             return next(self._ids)
 
     def run(self, name: str, call: Callable[[], None], allowed: frozenset[int]) -> tuple[str, float]:
-        """Makes a call and notes what came of it, and how long it took.
+        """Makes a call, and records its outcome and duration.
 
-        `allowed` are the statuses of refusals that it may get. Every other one is unexpected, and no answer at all is a
-        loss.
+        `allowed` are the statuses of expected refusals. Others are unexpected; a call without a response is lost.
         """
-        began = time.monotonic()
-        outcome, told = "right", ""
+        start = time.monotonic()
+        outcome, detail = "right", ""
         try:
             call()
         except WrongError as error:
-            outcome, told = "wrong", str(error)
+            outcome, detail = "wrong", str(error)
         except (RefusedError, grpc.RpcError, PenstockError) as error:
             status = _status(error)
             outcome = f"refused {status}" if status in allowed else ("unexpected" if status else "lost")
-            told = repr(error)
+            detail = repr(error)
         except Exception as error:
-            outcome, told = "lost", repr(error)
-        took = time.monotonic() - began
+            outcome, detail = "lost", repr(error)
+        duration = time.monotonic() - start
         with self._lock:
             self.outcomes.setdefault(name, Counter())[outcome] += 1
-            if outcome in ("wrong", "unexpected", "lost") and len(self.failures) < KEPT:
-                self.failures.append(f"{name}: {outcome}: {told[:300]}")
-        return outcome, took
+            if outcome in ("wrong", "unexpected", "lost") and len(self.failures) < MAX_FAILURES:
+                self.failures.append(f"{name}: {outcome}: {detail[:300]}")
+        return outcome, duration
 
     def total(self, outcome: str) -> int:
-        """How many calls had this outcome."""
+        """Number of calls with this outcome."""
         with self._lock:
             return sum(counter[outcome] for counter in self.outcomes.values())
 

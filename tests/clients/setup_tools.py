@@ -108,7 +108,7 @@ def kserve_crds() -> None:
 
 
 def kserve13() -> None:
-    """Installs the last KServe of the old dialect with all dependencies; it imports Ray and needs Python 3.11 or older."""
+    """Installs the last KServe of the old dialect with its dependencies, such as Ray. It needs Python 3.11 or older."""
     home = TOOLS / "kserve13"
     if home.exists():
         return

@@ -1,4 +1,4 @@
-"""Loads the files of examples/ as modules: in each folder they import one another by bare names, such as app."""
+"""Loads the files of examples/ as modules. Within a folder, they import each other by bare names, such as app."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 @pytest.fixture(scope="module")
 def example(request: pytest.FixtureRequest) -> Iterator[Callable[[str], ModuleType]]:
-    """In test_digits.py, `example("app")` is examples/digits/app.py; no other test sees that `app`."""
+    """In test_digits.py, `example("app")` is examples/digits/app.py; other tests do not see that `app`."""
     folder = EXAMPLES / request.module.__name__.rpartition("test_")[2]
     names = [file.stem for file in folder.glob("*.py")]
     others = {name: sys.modules.pop(name) for name in names if name in sys.modules}

@@ -1,4 +1,4 @@
-"""The client example: each way to ask prints what its README says, over REST, gRPC and Unix sockets."""
+"""The client example: its output matches the README over REST, gRPC and Unix sockets."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def urls(example: Load, tmp_path_factory: pytest.TempPathFactory) -> Iterator[di
 
 
 @pytest.mark.parametrize("kind", ["http", "grpc", "unix", "grpc+unix"])
-def test_it_prints_what_its_readme_says(
+def test_client_output_matches_the_readme(
     example: Load, urls: dict[str, str], capsys: pytest.CaptureFixture[str], kind: str
 ) -> None:
     example("ask").main([urls[kind]])
-    said = re.search(r"It prints\n\n```\n(.*?)```", README.read_text(), re.DOTALL)
-    assert said
-    assert capsys.readouterr().out == said[1]
+    expected = re.search(r"It prints\n\n```\n(.*?)```", README.read_text(), re.DOTALL)
+    assert expected
+    assert capsys.readouterr().out == expected[1]

@@ -1,4 +1,4 @@
-"""The digits example: it trains for real, and is as good at held-out digits as its README says."""
+"""The digits example: trains a real model, which has the accuracy of the README on held-out digits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def client(example: Load, file: Path) -> Iterator[Any]:
-    """Serves a model that does not exist yet, so that the first start trains it."""
+    """Client of a server without a model file, which trains at its start."""
     app = example("app")
     app.MODEL = file
     with testing.Client(app.Digits) as client:
@@ -33,25 +33,25 @@ def client(example: Load, file: Path) -> Iterator[Any]:
 
 def test_held_out_digits_are_recognised(example: Load, client: Any) -> None:
     data = example("train").split()
-    right = 0
+    correct = 0
     for start in range(0, len(data.held_out_labels), 64):
         images = data.held_out_images[start : start + 64].astype(np.float32)
-        answer = client.infer("digits", {"image": images})
-        right += int((answer["digit"][:, 0] == data.held_out_labels[start : start + 64]).sum())
+        response = client.infer("digits", {"image": images})
+        correct += int((response["digit"][:, 0] == data.held_out_labels[start : start + 64]).sum())
     assert len(data.held_out_labels) == 599
-    assert right / 599 >= 0.985
+    assert correct / 599 >= 0.985
 
 
-def test_answer_has_the_declared_shapes_and_sums_to_one(example: Load, client: Any) -> None:
+def test_outputs_have_declared_shapes_and_probabilities_sum_to_one(example: Load, client: Any) -> None:
     images = example("train").split().held_out_images[:5].astype(np.float32)
-    answer = client.infer("digits", {"image": images})
-    assert (answer["digit"].dtype, answer["digit"].shape) == (np.int64, (5, 1))
-    assert (answer["probabilities"].dtype, answer["probabilities"].shape) == (np.float32, (5, 10))
-    np.testing.assert_allclose(answer["probabilities"].sum(axis=1), 1, atol=1e-6)
-    np.testing.assert_array_equal(answer["probabilities"].argmax(axis=1), answer["digit"][:, 0])
+    response = client.infer("digits", {"image": images})
+    assert (response["digit"].dtype, response["digit"].shape) == (np.int64, (5, 1))
+    assert (response["probabilities"].dtype, response["probabilities"].shape) == (np.float32, (5, 10))
+    np.testing.assert_allclose(response["probabilities"].sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(response["probabilities"].argmax(axis=1), response["digit"][:, 0])
 
 
-def test_sample_file_is_a_held_out_digit_and_is_recognised(example: Load, client: Any) -> None:
+def test_sample_file_is_a_recognised_held_out_digit(example: Load, client: Any) -> None:
     sample = example("sample")
     body = json.loads((Path(sample.__file__).parent / "sample.json").read_text())
     assert body == sample.request(0)
@@ -61,7 +61,7 @@ def test_sample_file_is_a_held_out_digit_and_is_recognised(example: Load, client
     assert body["id"] == f"this is a {digit.item()}"
 
 
-def test_drawing_has_a_row_for_each_row_of_pixels(example: Load) -> None:
+def test_drawing_has_a_line_per_row_of_pixels(example: Load) -> None:
     lines = example("sample").drawing([0, 16] * 4 + [0] * 56).split("\n")
     assert lines == ["  @@" * 4] + [" " * 16] * 7
 

@@ -1,4 +1,4 @@
-"""The embeddings example: its numbers are those of a second implementation, alone and in mixed batches."""
+"""The embeddings example: agrees with a reference implementation, alone and in mixed batches."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ def embed(client: Any, sentences: list[str]) -> np.ndarray:
     return client.infer("embeddings", {"text": text})["embedding"]
 
 
-def test_a_mixed_batch_equals_the_second_implementation(example: Load, embeddings: np.ndarray) -> None:
+def test_mixed_batch_agrees_with_the_reference_implementation(example: Load, embeddings: np.ndarray) -> None:
     assert (embeddings.dtype, embeddings.shape) == (np.float32, (7, 384))
     assert example("check").check(embeddings) < 1e-5
 
 
-def test_the_check_refuses_wrong_numbers(example: Load, embeddings: np.ndarray) -> None:
+def test_check_refuses_wrong_embeddings(example: Load, embeddings: np.ndarray) -> None:
     wrong = embeddings.copy()
     wrong[3, 100] += 1e-4
     with pytest.raises(SystemExit, match=r"largest difference 1\.0e-04: expected below 1e-05"):
         example("check").check(wrong)
 
 
-def test_alone_is_the_same_as_in_a_batch(example: Load, client: Any, embeddings: np.ndarray) -> None:
+def test_single_sentences_agree_with_the_batch(example: Load, client: Any, embeddings: np.ndarray) -> None:
     for sentence, embedding in zip(example("check").SENTENCES, embeddings, strict=True):
         np.testing.assert_allclose(embed(client, [sentence])[0], embedding, atol=1e-5)
 
@@ -66,7 +66,7 @@ def cost(groups: list[list[int]], lengths: list[int], run_cost: int) -> int:
 
 
 def divisions(rows: list[int]) -> Iterator[list[list[int]]]:
-    """Every way to divide `rows` into groups."""
+    """All partitions of `rows` into groups."""
     if not rows:
         yield []
         return
@@ -78,7 +78,7 @@ def divisions(rows: list[int]) -> Iterator[list[list[int]]]:
 
 
 @pytest.mark.parametrize("lengths", [[5], [7, 7, 7], [3, 90, 4, 88], [3, 12, 20, 28, 40, 11], [256, 3, 3, 3, 3, 30]])
-def test_groups_hold_each_row_once_at_the_least_cost(example: Load, lengths: list[int]) -> None:
+def test_groups_cover_each_row_once_at_minimal_cost(example: Load, lengths: list[int]) -> None:
     app = example("app")
     groups = app.groups_by_length(lengths)
     assert sorted(itertools.chain(*groups)) == list(range(len(lengths)))

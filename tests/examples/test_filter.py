@@ -1,4 +1,4 @@
-"""The filter example: a signal in pieces comes back as it would whole, whatever else is under way."""
+"""The filter example: a signal in chunks is smoothed like the whole, with other sequences active."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ def client(example: Load) -> Iterator[Any]:
         yield client
 
 
-def send(client: Any, number: int, piece: np.ndarray, **marks: bool) -> np.ndarray:
+def send(client: Any, number: int, chunk: np.ndarray, **marks: bool) -> np.ndarray:
     parameters = {"sequence_id": number, **{f"sequence_{mark}": flag for mark, flag in marks.items()}}
-    answer: np.ndarray = client.infer("smooth", {"signal": piece}, parameters=parameters)["smooth"]
-    return answer
+    smooth: np.ndarray = client.infer("smooth", {"signal": chunk}, parameters=parameters)["smooth"]
+    return smooth
 
 
-def test_pieces_are_smoothed_as_the_whole(client: Any) -> None:
+def test_chunks_are_smoothed_like_the_whole_signal(client: Any) -> None:
     signals = np.random.default_rng(1).standard_normal((2, 100)).astype(np.float32)
     cuts = [0, 1, 1, 40, 99, 100]
-    pieces: list[list[np.ndarray]] = [[], []]
-    for index, (begin, stop) in enumerate(pairwise(cuts)):
+    chunks: list[list[np.ndarray]] = [[], []]
+    for index, (start, stop) in enumerate(pairwise(cuts)):
         for number, signal in enumerate(signals):
             marks = {"start": index == 0, "end": stop == 100}
-            pieces[number].append(send(client, number + 1, signal[begin:stop], **marks))
+            chunks[number].append(send(client, number + 1, signal[start:stop], **marks))
     for number, signal in enumerate(signals):
         whole = send(client, 9, signal, start=True, end=True)
-        np.testing.assert_allclose(np.concatenate(pieces[number]), whole, rtol=1e-6)
+        np.testing.assert_allclose(np.concatenate(chunks[number]), whole, rtol=1e-6)
 
 
-def test_smooth_is_smoother(example: Load, client: Any) -> None:
+def test_smoothing_lowers_the_roughness(example: Load, client: Any) -> None:
     pytest.importorskip("tritonclient.http", reason="client.py needs tritonclient")
     module = example("client")
     signal = module.wave()

@@ -1,4 +1,4 @@
-"""The image example: its answers are those of plain FP64 formulas, and blur lowers sharpness."""
+"""The image example: agrees with plain FP64 formulas, and blur lowers sharpness."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def client(example: Load) -> Iterator[Any]:
 
 @pytest.fixture(scope="module")
 def images() -> np.ndarray:
-    """Three of them, no two alike, one partly outside 0..1."""
+    """Three different images, one partly outside 0..1."""
     random = np.random.default_rng(3)
     images = random.random((3, 3, 640, 640), np.float32)
     return images * np.array([1, 0.3, 1.5], np.float32).reshape(3, 1, 1, 1) - np.float32(0.1)
@@ -41,15 +41,15 @@ def expected(image: np.ndarray) -> dict[str, np.ndarray]:
     }
 
 
-def test_each_row_of_a_batch_gets_its_own_answer(client: Any, images: np.ndarray) -> None:
-    answer = client.infer("image", {"image": images})
+def test_each_row_of_a_batch_gets_its_own_statistics(client: Any, images: np.ndarray) -> None:
+    outputs = client.infer("image", {"image": images})
     shapes = {"sharpness": (3, 1), "mean": (3, 3), "deviation": (3, 3), "histogram": (3, 8)}
-    assert {name: array.shape for name, array in answer.items()} == shapes
+    assert {name: array.shape for name, array in outputs.items()} == shapes
     for row, image in enumerate(images):
         for name, value in expected(image).items():
-            assert answer[name].dtype == np.float32
-            # A pixel on the edge of two bins may fall on either side, in FP32 and in FP64.
-            np.testing.assert_allclose(answer[name][row], value, rtol=1e-4, atol=3e-5, err_msg=name)
+            assert outputs[name].dtype == np.float32
+            # A pixel at the edge of two bins may be in different bins in FP32 and FP64.
+            np.testing.assert_allclose(outputs[name][row], value, rtol=1e-4, atol=3e-5, err_msg=name)
 
 
 def test_histogram_counts_every_pixel_once(client: Any, images: np.ndarray) -> None:

@@ -1,4 +1,4 @@
-"""examples/kserve: each runs under both versions of the real KServe and under the shim; clients see the same."""
+"""Examples of examples/kserve under both versions of the real KServe and under the shim, with the same output."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from observe import free_ports
 
-from differential import REPOSITORY, Side, is_serving
+from differential import REPOSITORY, Side, answers
 from waiting import until
 
 sys.path.append(str(REPOSITORY / "tests" / "compat" / "kserve" / "differential"))
 from kserve_sides import HOMES, penstock, real, why_not_real
 
 EXAMPLES = REPOSITORY / "examples" / "kserve"
-STARTS = 60.0
+START_TIMEOUT = 60.0
 """Seconds that a real server may take to start."""
 
-PRINTS = {
+OUTPUTS = {
     "custom_model": "v1 [0, 2]\nv2 two INT64 [0, 2]\n",
     "transformer": "they are ['bright', 'dark']\n",
     "explainer": ("score [3.0]\nmade of [[1.0, -2.0, 4.0]]\nrefused 400 rows of 3 numbers are expected, not [1, 2]\n"),
@@ -45,16 +45,16 @@ def side(request: pytest.FixtureRequest) -> Side:
 
 @contextmanager
 def running(side: Side, script: Path, *arguments: str) -> Iterator[str]:
-    """A script that serves, until it is interrupted as from a keyboard; gives its address."""
+    """Runs a script that serves and yields its URL; interrupts it at the end."""
     http, grpc = free_ports(2)
     ports = ("--http_port", str(http), "--grpc_port", str(grpc))
     with side.running(script, *ports, *arguments) as process:
-        until(lambda: is_serving(f"http://127.0.0.1:{http}/", process), f"{script} to serve", patience=STARTS)
+        until(lambda: answers(f"http://127.0.0.1:{http}/", process), f"{script} to serve", patience=START_TIMEOUT)
         yield f"http://127.0.0.1:{http}"
 
 
-@pytest.mark.parametrize("name", PRINTS)
-def test_an_example_prints_what_it_should(name: str, side: Side, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_kserve_example_output_is_the_same_on_both_sides(name: str, side: Side, request: pytest.FixtureRequest) -> None:
     if name == "openai" and "KServe 0.21" in request.node.name:
         pytest.skip("KServe 0.21 has OpenAI's routes only with vLLM")
     folder = EXAMPLES / name
@@ -65,8 +65,8 @@ def test_an_example_prints_what_it_should(name: str, side: Side, request: pytest
             url = stack.enter_context(running(side, folder / "transformer.py", *host))
         else:
             url = stack.enter_context(running(side, folder / "server.py"))
-        assert side.output_of(folder / "client.py", url, patience=STARTS) == PRINTS[name]
+        assert side.printed(folder / "client.py", url, patience=START_TIMEOUT) == OUTPUTS[name]
 
 
 def test_every_example_has_a_test() -> None:
-    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == set(PRINTS)
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_dir()} == set(OUTPUTS)

@@ -1,4 +1,4 @@
-"""The example of OpenAI's API: its own script, against its own models."""
+"""The example of OpenAI's API: its client script with its models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from penstock.testing import Client
 Load = Callable[[str], ModuleType]
 
 
-def test_its_script_asks_its_models(example: Load, capsys: pytest.CaptureFixture[str]) -> None:
+def test_openai_client_script_runs_against_the_app(example: Load, capsys: pytest.CaptureFixture[str]) -> None:
     app, ask = example("app"), example("ask")
     with Server(app.trigrams, app.Miller, app.api, http="127.0.0.1:0", grpc=None) as server:
         ask.main(f"{server.http_url}/v1")
@@ -27,7 +27,7 @@ def test_its_script_asks_its_models(example: Load, capsys: pytest.CaptureFixture
     assert chat
 
 
-def test_its_models_are_served_as_any(example: Load) -> None:
+def test_openai_models_are_served_over_v2_too(example: Load) -> None:
     app = example("app")
     with Client(app.trigrams, app.Miller, app.api) as client:
         vector = client.infer("trigrams", {"text": np.array([["gate"]], object)})["vector"]

@@ -1,4 +1,4 @@
-"""The pipeline example: what its README says it prints, over a real socket, and rows that join in batches."""
+"""The pipeline example: its output over a socket matches the README, and the words of a description."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ README = Path(__file__).resolve().parents[2] / "examples" / "pipeline" / "README
 
 
 @pytest.fixture(scope="module")
-def served(example: Load) -> Iterator[Any]:
+def server(example: Load) -> Iterator[Any]:
     app = example("app")
     models = (app.shrink, app.colour, app.edges, app.words, app.describe, app.compare)
     with Server(*models, http="127.0.0.1:0", grpc=None) as server:
         yield server
 
 
-def test_it_prints_what_its_readme_says(
-    example: Load, served: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_pipeline_client_output_matches_the_readme(
+    example: Load, server: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("tritonclient.http", reason="client.py needs tritonclient")
-    monkeypatch.setattr(sys, "argv", ["client.py", "--http", served.http_url.removeprefix("http://")])
+    monkeypatch.setattr(sys, "argv", ["client.py", "--http", server.http_url.removeprefix("http://")])
     example("client").main()
-    said = re.search(r"It prints\n\n```\n(.*?)```", README.read_text(), re.DOTALL)
-    assert said
-    assert capsys.readouterr().out == said[1]
+    expected = re.search(r"It prints\n\n```\n(.*?)```", README.read_text(), re.DOTALL)
+    assert expected
+    assert capsys.readouterr().out == expected[1]
 
 
-def test_a_line_says_what_a_picture_looks_like(example: Load) -> None:
+def test_line_describes_brightness_colour_and_edges(example: Load) -> None:
     line = example("app").line
     assert line(np.float32([0.2, 0.9, 0.3]), 0.5) == "dark, green, busy"
     assert line(np.float32([0.9, 0.9, 0.95]), 0.0) == "bright, grey, calm"

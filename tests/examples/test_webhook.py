@@ -1,4 +1,4 @@
-"""The webhook example: signed payments come in, reports go out, and V2 asks the same model."""
+"""The webhook example: signed payments, reports, and V2 inference on the same model."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ def pay(client: Any, body: bytes, secret: bytes = b"hush") -> Any:
     return client.post("/hooks/payment", body, headers={"X-Signature": signature})
 
 
-def test_payments_come_in_and_reports_go_out(client: Any) -> None:
-    paid = [pay(client, json.dumps({"customer": "anna m", "amount": amount}).encode()) for amount in (250, 10)]
-    assert [one.status for one in paid] == [202, 202]
+def test_payments_are_accepted_and_reported(client: Any) -> None:
+    responses = [pay(client, json.dumps({"customer": "anna m", "amount": amount}).encode()) for amount in (250, 10)]
+    assert [one.status for one in responses] == [202, 202]
     report = client.get("/customers/anna%20m/risk").json()
     assert report == {"customer": "anna m", "risk": pytest.approx(0.2212, abs=1e-3)}
     table = client.get("/customers/anna%20m/payments.csv")
@@ -37,17 +37,17 @@ def test_payments_come_in_and_reports_go_out(client: Any) -> None:
     assert table.headers["content-type"] == "text/csv"
 
 
-def test_what_is_wrong_is_refused(client: Any) -> None:
+def test_invalid_webhook_requests_are_refused(client: Any) -> None:
     assert pay(client, b"{}", b"wrong").error() == "the header 'x-signature' is not that of the body"
     refused = pay(client, b'{"customer": 1}')
     assert (refused.status, refused.error()) == (
         400,
         "the body is no payment, expected JSON with 'customer' and 'amount'",
     )
-    assert client.get("/customers/nobody/risk").status == 404
+    assert client.get("/customers/unknown/risk").status == 404
 
 
-def test_v2_asks_the_same_model(client: Any) -> None:
+def test_v2_inference_calls_the_same_model(client: Any) -> None:
     tensor = {"name": "amount", "datatype": "FP64", "shape": [2], "data": [0, 5000]}
-    answer = client.post("/v2/models/payments/infer", json.dumps({"inputs": [tensor]}))
-    np.testing.assert_allclose(answer.json()["outputs"][0]["data"], [0, 0.9933], atol=1e-3)
+    response = client.post("/v2/models/payments/infer", json.dumps({"inputs": [tensor]}))
+    np.testing.assert_allclose(response.json()["outputs"][0]["data"], [0, 0.9933], atol=1e-3)

@@ -1,4 +1,4 @@
-"""What the house checks share: the repository's files, and Rust sources without comments and tests."""
+"""Helpers of the house checks: the repository's files, and Rust sources without comments and tests."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 CRATES = ("core", "wire", "client", "server", "process", "py")
-"""From the one that knows nothing of the others to the one that knows all; client, server and process are sisters."""
+"""In the order of dependencies, lowest first; client, server and process do not depend on each other."""
 
 
 @functools.cache
 def files() -> tuple[Path, ...]:
-    """Every file that is in the repository or about to be; nothing that git ignores."""
+    """Every tracked or untracked file that git does not ignore."""
     command = ["git", "-C", str(ROOT), "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     listed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert listed.returncode == 0, f"the house checks need a git clone: {listed.stderr}"
@@ -27,7 +27,7 @@ def relative(path: Path) -> str:
 
 
 def sources(*suffixes: str, under: str = "") -> list[Path]:
-    """The files with one of these suffixes, generated ones left out."""
+    """Files with one of these suffixes, except generated ones."""
     return [
         path
         for path in files()
@@ -55,7 +55,7 @@ def without_comments(source: str) -> str:
 
 
 def rows(markdown: str) -> list[list[str]]:
-    """The cells of every table row, without the heads and rules."""
+    """Cells of every table row, without headers and rules."""
     lines = [line for line in markdown.splitlines() if line.startswith("|")]
     bodies = [
         line for line, after in zip(lines, [*lines[1:], ""], strict=True) if not is_rule(line) and not is_rule(after)

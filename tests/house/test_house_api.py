@@ -19,15 +19,15 @@ PUBLIC = [
     and "compat" not in path.parts
 ]
 
-SHARED_INSIDE = {"logs": {"adapter"}}
-"""What a public module lends to its sisters without making it public."""
+INTERNAL_EXPORTS = {"logs": {"adapter"}}
+"""Names of a public module that other modules use although they are not public."""
 
 
 def exported(tree: ast.Module) -> list[str]:
     for node in tree.body:
         if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "__all__":
             return list(ast.literal_eval(node.value))
-    raise AssertionError("there is no __all__")
+    raise AssertionError("the module has no __all__")
 
 
 def order(name: str) -> tuple[int, str]:
@@ -39,7 +39,7 @@ def module_name(path: Path) -> str:
     return relative(path).removeprefix("python/").removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
-def test_the_public_modules_are_these() -> None:
+def test_public_modules_are_as_listed() -> None:
     assert {module_name(path) for path in PUBLIC} == {
         "penstock",
         "penstock.client",
@@ -66,12 +66,12 @@ def test_all_is_sorted_and_complete(path: Path) -> None:
     assert names == sorted(names, key=order)
     definitions = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     defined = {node.name for node in tree.body if isinstance(node, definitions) and not node.name.startswith("_")}
-    assert defined - set(names) == SHARED_INSIDE.get(path.stem, set())
+    assert defined - set(names) == INTERNAL_EXPORTS.get(path.stem, set())
     module = importlib.import_module(module_name(path))
     assert all(inspect.getdoc(getattr(module, name)) for name in names)
 
 
-def test_the_package_exports_what_it_imports() -> None:
+def test_package_exports_all_its_imports() -> None:
     tree = ast.parse(text("python/penstock/__init__.py"))
     imported = {
         alias.asname or alias.name

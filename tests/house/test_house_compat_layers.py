@@ -1,4 +1,4 @@
-"""Integrations in `penstock.compat`: no import circles, no dependency on another integration, small folders."""
+"""Integrations in `penstock.compat`: no import cycles, no dependency on another integration, small folders."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from house import ROOT, relative, sources
 
 PACKAGE = "python/penstock/compat/"
 
-WITHOUT_CIRCLES = ["inferless", "kserve", "modelbit", "openinference", "pytriton"]
-"""Integrations whose modules import one another in one direction only."""
+WITHOUT_CYCLES = ["inferless", "kserve", "modelbit", "openinference", "pytriton"]
+"""Integrations whose modules have no import cycles."""
 
 INTEGRATIONS = sorted(
     {path.relative_to(ROOT / PACKAGE).parts[0] for path in sources(".py", under=PACKAGE)} - {"__init__.py"}
@@ -24,19 +24,19 @@ def modules(integration: str) -> dict[str, Path]:
     return {module_name(path): path for path in sources(".py", under=f"{PACKAGE}{integration}/")}
 
 
-@pytest.mark.parametrize("integration", WITHOUT_CIRCLES)
-def test_modules_import_in_one_direction(integration: str) -> None:
+@pytest.mark.parametrize("integration", WITHOUT_CYCLES)
+def test_modules_have_no_import_cycles(integration: str) -> None:
     check_no_circle(modules(integration))
 
 
 @pytest.mark.parametrize("integration", INTEGRATIONS)
-def test_an_integration_imports_no_other_one(integration: str) -> None:
+def test_integration_does_not_import_another(integration: str) -> None:
     others = tuple(f"penstock.compat.{one}" for one in INTEGRATIONS if one != integration)
     for path in modules(integration).values():
         assert not [name for name in names(path) if name.startswith(others)], relative(path)
 
 
-@pytest.mark.parametrize("integration", WITHOUT_CIRCLES)
-def test_a_folder_has_at_most_20_modules(integration: str) -> None:
+@pytest.mark.parametrize("integration", WITHOUT_CYCLES)
+def test_folder_has_at_most_20_modules(integration: str) -> None:
     for folder in {path.parent for path in modules(integration).values()}:
         assert len(list(folder.glob("*.py"))) <= 20, relative(folder)

@@ -1,4 +1,4 @@
-"""What the documents say is so: paths exist, and each table is the code's own list."""
+"""Consistency of the documents: paths exist, and tables match the code."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from penstock.testing import Client
 
 DOCUMENTS = [path for path in files() if path.suffix == ".md" and "node_modules" not in path.parts]
 TOP = "rust|python|docs|tests|examples|proto|benches|\\.ci"
-MADE_LATER = {"examples/digits/model", "examples/embeddings/model"}
-"""Paths that a command makes and git ignores."""
+GENERATED_PATHS = {"examples/digits/model", "examples/embeddings/model"}
+"""Paths that a command creates and git ignores."""
 
 CODES = {
     "CANCELLED": 1,
@@ -34,28 +34,28 @@ CODES = {
 }
 
 
-def test_the_documents_are_there() -> None:
+def test_required_documents_exist() -> None:
     names = {relative(path) for path in DOCUMENTS}
     assert {"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md", "docs/index.md"} <= names
     assert text("LICENSE").strip().startswith("Apache License")
 
 
 @pytest.mark.parametrize("path", DOCUMENTS, ids=relative)
-def test_paths_and_links_lead_somewhere(path: Path) -> None:
+def test_paths_and_links_in_documents_exist(path: Path) -> None:
     body = path.read_text()
     for name in re.findall(rf"(?<![\w/.-])((?:{TOP})/[\w./-]*\w)", body):
-        assert (ROOT / name).exists() or any(name.startswith(made) for made in MADE_LATER), name
+        assert (ROOT / name).exists() or any(name.startswith(made) for made in GENERATED_PATHS), name
     for link in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", body):
         if "://" not in link and not link.startswith("mailto:"):
             assert (path.parent / link).exists(), f"the link to {link}"
 
 
-def test_the_index_links_every_document() -> None:
+def test_index_links_every_document() -> None:
     linked = set(re.findall(r"\]\(([\w-]+\.md)\)", text("docs/index.md")))
     assert linked == {path.name for path in DOCUMENTS if path.parent == ROOT / "docs"} - {"index.md"}
 
 
-def test_the_architecture_fits_and_its_code_map_names_every_folder() -> None:
+def test_architecture_is_short_and_its_code_map_is_complete() -> None:
     architecture = text("ARCHITECTURE.md")
     assert len(architecture.splitlines()) <= 200
     for path in sources(".py", under="python/penstock/"):
@@ -70,7 +70,7 @@ def test_the_architecture_fits_and_its_code_map_names_every_folder() -> None:
             assert f"`{below[0]}`" in code_map or below[0] == "generated", f"rust/{crate}/src/{below[0]} is not in it"
 
 
-def test_the_readme_example_answers_its_own_curl() -> None:
+def test_readme_example_responds_to_its_curl_command() -> None:
     readme = text("README.md")
     code = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)[0]
     assert len(code.splitlines()) <= 20
@@ -78,19 +78,19 @@ def test_the_readme_example_answers_its_own_curl() -> None:
     namespace: dict[str, Any] = {"__name__": "app"}
     exec(compile(code, "README.md", "exec"), namespace)
     with Client(namespace["double"]) as client:
-        answer = client.post("/v2/models/double/infer", body)
-    assert answer.status == 200, answer.body
-    assert answer.json()["outputs"][0]["data"] == [2 * number for number in range(1, 17)]
+        response = client.post("/v2/models/double/infer", body)
+    assert response.status == 200, response.body
+    assert response.json()["outputs"][0]["data"] == [2 * number for number in range(1, 17)]
 
 
-def test_the_readme_asks_for_the_versions_that_are_needed() -> None:
+def test_readme_names_the_required_versions() -> None:
     rust = re.findall(r'^rust-version = "(.*)"', text("Cargo.toml"), re.MULTILINE)[0]
     python = re.findall(r'^requires-python = ">=(.*)"', text("pyproject.toml"), re.MULTILINE)[0]
     assert f"CPython {python} or newer, Rust {rust} or newer" in text("README.md")
 
 
 def arms(source: str, pattern: str) -> dict[str, str]:
-    """The arms of a match over `Kind`, by kind; guarded arms are left out."""
+    """Arms of a match over `Kind`, by kind, without guarded arms."""
     found: dict[str, str] = {}
     for kinds, value in re.findall(pattern, source):
         found.update(dict.fromkeys(re.findall(r"::(\w+)", kinds), value))
@@ -98,7 +98,7 @@ def arms(source: str, pattern: str) -> dict[str, str]:
 
 
 def kinds() -> dict[str, tuple[str, int, int]]:
-    """Name, HTTP status and gRPC code of every kind, read from the sources."""
+    """Name, HTTP status and gRPC code of every kind, from the sources."""
     names = arms(text("rust/core/src/error.rs"), r'(Self::\w+) => "(\w+)"')
     wire = "rust/wire/src/{}/error.rs"
     statuses = arms(without_tests(text(wire.format("rest"))), r"((?:\s*\|?\s*Kind::\w+)+) => (\d+),")
@@ -107,23 +107,23 @@ def kinds() -> dict[str, tuple[str, int, int]]:
     return {kind: (names[kind], int(statuses[kind]), CODES[codes[kind]]) for kind in names}
 
 
-def test_every_kind_has_a_status_a_code_an_exception_and_a_row() -> None:
+def test_errors_table_matches_kinds_statuses_codes_and_exceptions() -> None:
     expected = {(kind, status, code, errors.by_kind(name).__name__) for kind, (name, status, code) in kinds().items()}
     assert len(expected) >= 13
     assert all(errors.by_kind(name).kind == name for name, *_ in kinds().values())
     table = [row for row in rows(text("docs/errors.md")) if re.fullmatch(r"`\w+`", row[0]) and len(row) == 6]
-    shown = set()
+    documented = set()
     for kind, status, code, exception, when, retry in table:
         name, number = re.fullmatch(r"(\w+) \((\d+)\)", code).groups()  # type: ignore[union-attr]
         assert CODES[name] == int(number)
         assert when
         assert retry
-        shown.add((kind.strip("`"), int(status), int(number), exception.strip("`")))
-    assert shown == expected
+        documented.add((kind.strip("`"), int(status), int(number), exception.strip("`")))
+    assert documented == expected
 
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
-    """Exposed name, type and labels of every metric, read from where they are registered."""
+    """Exposed name, type and labels of every metric, from their registration."""
     source = text("rust/core/src/metrics/server.rs")
     registered = re.findall(
         r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
@@ -141,20 +141,20 @@ def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     return found
 
 
-def test_the_metrics_table_is_what_is_registered() -> None:
+def test_metrics_table_matches_registered_metrics() -> None:
     table = [row for row in rows(text("docs/metrics.md")) if row[0].startswith("`penstock_")]
     assert all(meaning for *_, meaning in table)
-    shown = {(name.strip("`"), kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, *_ in table}
-    assert shown == metrics()
+    documented = {(name.strip("`"), kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, *_ in table}
+    assert documented == metrics()
 
 
-def test_the_limits_table_has_every_setting_with_its_default() -> None:
+def test_limits_table_has_every_setting_with_its_default() -> None:
     table = [row for row in rows(text("docs/limits.md").split("\n## ")[0]) if re.fullmatch(r"`[a-z_]+`", row[0])]
-    shown = [(row[0].strip("`"), row[1].strip("`")) for row in table]
-    assert shown == [(one.name, main._shown(one.metadata["kind"], one.default)) for one in fields(ServerConfig)]
+    documented = [(row[0].strip("`"), row[1].strip("`")) for row in table]
+    assert documented == [(one.name, main._shown(one.metadata["kind"], one.default)) for one in fields(ServerConfig)]
 
 
-def test_the_routes_table_is_what_is_routed() -> None:
+def test_routes_table_matches_served_routes() -> None:
     source = without_tests(text("rust/server/src/rest/routes.rs"))
     source = source[source.index("static ROUTES") : source.index("\n];")]
     found = re.findall(r'^    (get|post|infer)\(\s*"([^"]+)",\s*(\w+)', source, re.MULTILINE)
@@ -174,7 +174,7 @@ def test_the_routes_table_is_what_is_routed() -> None:
     assert set(table) == set(routed), "docs/protocol.md has each row of rust/server/src/rest/routes.rs"
 
 
-def test_the_calls_table_is_what_is_served() -> None:
+def test_calls_table_matches_served_grpc_calls() -> None:
     inference, _ = text("rust/server/src/grpc/unary.rs").split("pub(super) async fn health")
     calls = set(re.findall(r'^        "(\w+)" =>', inference, re.MULTILINE))
     calls |= set(re.findall(r'== Some\("(\w+)"\)', text("rust/server/src/grpc/dispatch.rs")))
@@ -182,11 +182,11 @@ def test_the_calls_table_is_what_is_served() -> None:
     assert set(table) == calls
 
 
-def test_the_make_verbs_are_few_and_each_has_its_help() -> None:
+def test_make_targets_are_few_and_documented() -> None:
     makefile = text("Makefile")
     phony = set(re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split())  # type: ignore[index]
-    helped = set(re.findall(r"^([a-z-]+):.*?## \w", makefile, re.MULTILINE))
-    assert helped == phony
+    with_help = set(re.findall(r"^([a-z-]+):.*?## \w", makefile, re.MULTILINE))
+    assert with_help == phony
     assert len(phony) <= 16
     for path in DOCUMENTS:
         used = set(re.findall(r"`make ([a-z-]+)", path.read_text())) | set(

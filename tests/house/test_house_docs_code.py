@@ -1,4 +1,4 @@
-"""Code in the documents: Python compiles, and names what exists; lines of the command have options that exist."""
+"""Code in the documents: Python compiles with existing imports, and command lines have existing options."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def blocks(path: Path, language: str) -> list[str]:
 
 
 def parsed(code: str) -> ast.AST:
-    """The syntax tree of a block; a decorator that stands alone gets a function."""
+    """Syntax tree of a block; a decorator without a function gets one."""
     flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
     try:
         return compile(code, "<block>", "exec", flags)
@@ -37,7 +37,7 @@ def parsed(code: str) -> ast.AST:
 
 
 def options() -> dict[str, set[str]]:
-    """The options of each verb of the command."""
+    """Options of each subcommand."""
     [verbs] = [action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)]
     return {
         name: {text for one in verb._actions for text in one.option_strings} for name, verb in verbs.choices.items()
@@ -45,7 +45,7 @@ def options() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=relative)
-def test_python_blocks_compile_and_import_what_exists(path: Path) -> None:
+def test_python_blocks_compile_and_imports_exist(path: Path) -> None:
     for code in blocks(path, "python"):
         for node in ast.walk(parsed(code)):
             if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "penstock":
@@ -58,7 +58,7 @@ def test_python_blocks_compile_and_import_what_exists(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", PAGES, ids=relative)
-def test_command_lines_have_options_that_exist(path: Path) -> None:
+def test_command_lines_have_existing_options(path: Path) -> None:
     known = options()
     for code in (*blocks(path, "sh"), *blocks(path, "console")):
         for line in code.replace("\\\n", " ").splitlines():

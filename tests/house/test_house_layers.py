@@ -1,4 +1,4 @@
-"""The layers hold: what each crate may depend on, who may name the interpreter, where `unsafe` may stand."""
+"""Layers of the crates: dependencies, use of the interpreter, and files with `unsafe`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ INTERPRETER = re.compile(r"Python::(?:try_)?attach|\btry_attach\b|\.detach\(|\bw
 
 
 def dependencies(crate: str) -> set[str]:
-    """All crates that a crate is built with."""
+    """All crates in the dependency tree of a crate."""
     if shutil.which("cargo") is None:
-        pytest.skip("there is no cargo to ask for the crate graph")
+        pytest.skip("cargo, which lists the dependencies, is not installed")
     command = ["cargo", "tree", "--locked", "-p", f"penstock-{crate}", "-e", "normal", "--prefix", "none"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -44,38 +44,38 @@ def dependencies(crate: str) -> set[str]:
 
 
 @pytest.mark.parametrize("crate", CRATES)
-def test_a_crate_is_built_without_what_its_layer_must_not_know(crate: str) -> None:
+def test_crate_has_no_forbidden_dependencies(crate: str) -> None:
     found = dependencies(crate) & FORBIDDEN[crate]
     assert not found, f"penstock-{crate} is built with {sorted(found)}: see the invariants in ARCHITECTURE.md"
 
 
 @pytest.mark.parametrize("crate", CRATES)
-def test_a_crate_knows_those_below_it_and_no_others(crate: str) -> None:
+def test_crate_depends_only_on_lower_crates(crate: str) -> None:
     own = {name for name in dependencies(crate) if name.startswith("penstock-")}
     below = set(CRATES[: CRATES.index(crate) + 1])
-    # The two ends of a connection do not know each other, and what computes knows neither.
+    # Client and server do not depend on each other, and process depends on neither.
     below -= {"server": {"client"}, "process": {"wire", "client", "server"}}.get(crate, set())
     assert own == {f"penstock-{name}" for name in below}
 
 
-def test_one_file_is_the_integration_to_the_interpreter() -> None:
-    spelled = {relative(path) for path in sources(".rs") if INTERPRETER.search(without_comments(path.read_text()))}
-    assert spelled == {"rust/py/src/attach.rs"}
+def test_only_one_file_attaches_to_the_interpreter() -> None:
+    attaching = {relative(path) for path in sources(".rs") if INTERPRETER.search(without_comments(path.read_text()))}
+    assert attaching == {"rust/py/src/attach.rs"}
 
 
-def test_pyo3_is_named_in_one_crate() -> None:
-    named = [path for path in sources(".rs") if re.search(r"\b(pyo3|numpy)::", without_comments(path.read_text()))]
-    assert {relative(path).split("/src/")[0] for path in named} == {"rust/py"}
+def test_pyo3_is_used_in_one_crate() -> None:
+    using = [path for path in sources(".rs") if re.search(r"\b(pyo3|numpy)::", without_comments(path.read_text()))]
+    assert {relative(path).split("/src/")[0] for path in using} == {"rust/py"}
 
 
 @pytest.mark.parametrize(
     "root", ["core/src/lib.rs", "wire/src/lib.rs", "client/src/lib.rs", "server/src/lib.rs", "codegen/src/main.rs"]
 )
-def test_a_crate_without_an_interpreter_forbids_unsafe(root: str) -> None:
+def test_crate_without_interpreter_forbids_unsafe(root: str) -> None:
     assert "#![forbid(unsafe_code)]" in text(f"rust/{root}").splitlines()
 
 
-def test_unsafe_stands_in_few_files_and_says_why() -> None:
+def test_unsafe_is_in_listed_files_with_safety_comments() -> None:
     found = set()
     for path in sources(".rs"):
         lines = path.read_text().splitlines()
@@ -88,8 +88,8 @@ def test_unsafe_stands_in_few_files_and_says_why() -> None:
     assert found == UNSAFE_IN
 
 
-def test_a_panic_unwinds_in_release_builds() -> None:
-    # With "abort" a panic in one batch would end the user's interpreter.
+def test_panics_unwind_in_release_builds() -> None:
+    # With "abort", a panic in one batch would end the user's interpreter.
     profiles = re.findall(r"^\[profile\.(\w+)\]\n((?:(?!\[).*\n?)*)", text("Cargo.toml"), re.MULTILINE)
     assert {"release", "fast"} <= {name for name, _ in profiles}
     assert 'panic = "unwind"' in dict(profiles)["release"]
@@ -97,7 +97,7 @@ def test_a_panic_unwinds_in_release_builds() -> None:
 
 
 def imports(path: Path) -> list[tuple[ast.stmt, str]]:
-    """What a module of ours imports, by full name and each with its statement; relative names resolved."""
+    """Imports of a module: each statement with a full name; relative names are resolved."""
     package = list(path.relative_to(ROOT / "python").with_suffix("").parts)
     found: list[tuple[ast.stmt, str]] = []
     for node in ast.walk(ast.parse(path.read_text())):
@@ -112,12 +112,12 @@ def imports(path: Path) -> list[tuple[ast.stmt, str]]:
 
 
 def own_package(path: Path) -> str:
-    """The integration that a module belongs to, `penstock.compat.pytriton` for example."""
+    """The integration of a module, such as `penstock.compat.pytriton`."""
     return ".".join(path.relative_to(ROOT / "python").with_suffix("").parts[:3])
 
 
 @pytest.mark.parametrize("path", sources(".py", under=INTEGRATIONS), ids=relative)
-def test_a_front_integration_uses_what_every_user_may_use(path: Path) -> None:
+def test_integration_uses_only_the_public_api(path: Path) -> None:
     tree = ast.parse(path.read_text())
     top = {id(node) for node in tree.body}
     for node, name in imports(path):
@@ -127,15 +127,15 @@ def test_a_front_integration_uses_what_every_user_may_use(path: Path) -> None:
         first, *below = name.split(".")
         assert first in {"penstock", "numpy", *sys.stdlib_module_names} or id(node) not in top, f"{where}: a dependency"
         if first == "penstock":
-            assert below[:1] != ["compat"], f"{where}: another integration's"
+            assert below[:1] != ["compat"], f"{where}: another integration"
             assert not [part for part in below if part.startswith("_") and part != "__version__"], f"{where}: private"
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "penstock":
             assert not node.attr.startswith("_") or node.attr == "__version__", f"{relative(path)}:{node.lineno}"
 
 
-def test_nothing_of_penstock_knows_a_front_integration() -> None:
-    # Only the shim does, by name, and imports none itself.
+def test_penstock_does_not_import_integrations() -> None:
+    # The shim names integrations, but does not import them.
     for path in sources(".py", under="python/penstock/"):
         if not relative(path).startswith(INTEGRATIONS):
             assert not [name for _, name in imports(path) if name.startswith("penstock.compat")], relative(path)

@@ -78,13 +78,13 @@ def test_each_file_has_a_layer() -> None:
 
 
 @pytest.mark.parametrize("path", OWN, ids=relative)
-def test_imports_go_down(path: Path) -> None:
+def test_imports_are_from_lower_layers(path: Path) -> None:
     own = part_of(path)
     for line, part, name in imported(path):
         where = f"{relative(path)}:{line}: {name}"
         if part == "_core":
             continue
-        assert part in RANK, f"{where}: import it from where it is declared, not from the package's face"
+        assert part in RANK, f"{where}: import it from the module that declares it, not from the package"
         assert RANK[part] < RANK[own] or part == own, f"{where}: {part} is above {own}"
 
 
@@ -104,5 +104,5 @@ def test_circle_is_found(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in OWN}), ids=relative)
-def test_a_folder_has_at_most_20_modules(folder: Path) -> None:
+def test_folder_has_at_most_20_modules(folder: Path) -> None:
     assert len(list(folder.glob("*.py"))) <= 20
