@@ -1,4 +1,4 @@
-"""What a real build starts from, without any registry: an image of the Python that runs the tests, and a wheel."""
+"""Base of a real build without a registry: a root file system with the Python of the tests, and a wheel."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LEFT_OUT = ("test", "tests", "idlelib", "tkinter", "turtledemo", "lib2to3", "__p
 
 
 def write_system(root: Path) -> None:
-    """A file system with a shell, a few programs, and this Python with its NumPy."""
+    """Writes a root file system with a shell, a few programs, and this Python with NumPy."""
     for name in ("tmp", "etc", "usr/local/bin", "usr/bin", "proc", "sys", "dev", "run", "var"):
         (root / name).mkdir(parents=True)
     (root / "tmp").chmod(0o1777)
@@ -47,22 +47,24 @@ def write_system(root: Path) -> None:
 
 
 def write_wheel(folder: Path) -> Path:
-    """A wheel of the package under test, with its compiled part."""
+    """Writes a wheel of the package under test with its native module."""
     tag = f"cp310-abi3-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
-    about = f"penstock-{penstock.__version__}.dist-info"
+    dist_info = f"penstock-{penstock.__version__}.dist-info"
     package = Path(penstock.__file__).parent
     contents = {
         f"penstock/{path.relative_to(package).as_posix()}": path.read_bytes()
         for path in sorted(package.rglob("*"))
         if path.is_file() and path.suffix in (".py", ".so", ".typed")
     }
-    contents[f"{about}/METADATA"] = (
+    contents[f"{dist_info}/METADATA"] = (
         f"Metadata-Version: 2.1\nName: penstock\nVersion: {penstock.__version__}\nRequires-Dist: numpy>=1.24\n".encode()
     )
-    contents[f"{about}/WHEEL"] = f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
-    contents[f"{about}/entry_points.txt"] = b"[console_scripts]\npenstock = penstock._cli.main:main\n"
+    contents[f"{dist_info}/WHEEL"] = (
+        f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
+    )
+    contents[f"{dist_info}/entry_points.txt"] = b"[console_scripts]\npenstock = penstock._cli.main:main\n"
     lines = [f"{name},sha256={_hash(content)},{len(content)}" for name, content in contents.items()]
-    contents[f"{about}/RECORD"] = "\n".join([*lines, f"{about}/RECORD,,", ""]).encode()
+    contents[f"{dist_info}/RECORD"] = "\n".join([*lines, f"{dist_info}/RECORD,,", ""]).encode()
     wheel = folder / f"penstock-{penstock.__version__}-{tag}.whl"
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, content in contents.items():
@@ -70,30 +72,32 @@ def write_wheel(folder: Path) -> Path:
     return wheel
 
 
-def _copy_numpy(there: Path) -> None:
-    here = Path(np.__file__).parent.parent
+def _copy_numpy(target: Path) -> None:
+    source = Path(np.__file__).parent.parent
     for name in ("numpy", "numpy.libs"):
-        if (here / name).is_dir():
-            shutil.copytree(here / name, there / name, ignore=shutil.ignore_patterns("tests", "__pycache__", "*.pyi"))
-    about = metadata.distribution("numpy")
-    known = Path(str(about.locate_file("."))) / f"numpy-{about.version}.dist-info"
-    shutil.copytree(known, there / known.name)
+        if (source / name).is_dir():
+            shutil.copytree(
+                source / name, target / name, ignore=shutil.ignore_patterns("tests", "__pycache__", "*.pyi")
+            )
+    distribution = metadata.distribution("numpy")
+    info = Path(str(distribution.locate_file("."))) / f"numpy-{distribution.version}.dist-info"
+    shutil.copytree(info, target / info.name)
 
 
 def _copy_libraries(programs: list[Path], root: Path) -> None:
-    found: set[str] = set()
+    libraries: set[str] = set()
     for program in programs:
         done = subprocess.run(["ldd", str(program)], capture_output=True, text=True, check=False)
-        found.update(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE))
-    libc = next(path for path in found if "/libc.so" in path)
-    for path in sorted(found):
+        libraries.update(re.findall(r"(?:=> |^\s+)(/\S+) \(0x", done.stdout, re.MULTILINE))
+    libc = next(path for path in libraries if "/libc.so" in path)
+    for path in sorted(libraries):
         if path.startswith(str(root)):
             continue
-        # The loader has a fixed place; all else goes where it looks first.
-        place = Path(path) if "/ld-" in path else Path(libc).parent / Path(path).name
-        there = root / str(place).lstrip("/")
-        there.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(os.path.realpath(path), there)
+        # The loader has a fixed path; libraries are copied to the folder that it searches first.
+        path_in_image = Path(path) if "/ld-" in path else Path(libc).parent / Path(path).name
+        target = root / str(path_in_image).lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(os.path.realpath(path), target)
 
 
 def _hash(content: bytes) -> str:

@@ -1,6 +1,6 @@
-"""Run by a Python with KServe's package: fails where a manifest has a field that no type has.
+"""Checks manifests against the types of KServe's package; fails on unknown fields.
 
-The types of both packages are generated from the published API, so these are the names that a cluster knows.
+Run by a Python with KServe's package. The types of both packages are generated from the published API.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ ROOTS = {
 SIMPLE = {"str": str, "int": int, "bool": bool, "float": float, "object": object, "datetime": str}
 
 
-def check(value: Any, kind: str, where: str) -> None:
+def check(value: Any, kind: str, path: str) -> None:
     if inner := re.fullmatch(r"(?i:list)\[(.+)\]", kind):
-        assert isinstance(value, list), f"{where}: expected a list"
+        assert isinstance(value, list), f"{path}: expected a list"
         for number, one in enumerate(value):
-            check(one, inner[1], f"{where}[{number}]")
+            check(one, inner[1], f"{path}[{number}]")
     elif inner := re.fullmatch(r"(?i:dict)[(\[](.+?), (.+)[)\]]", kind):
         for key, one in value.items():
-            check(one, inner[2], f"{where}.{key}")
+            check(one, inner[2], f"{path}.{key}")
     elif kind in SIMPLE:
         fits = isinstance(value, SIMPLE[kind]) and (kind == "bool") == isinstance(value, bool)
-        assert fits or kind == "object", f"{where}: {value!r} is no {kind}"
+        assert fits or kind == "object", f"{path}: {value!r} is not of type {kind}"
     else:
         type_ = getattr(kserve.models, kind, None) or getattr(kubernetes, kind)
-        names = {shown: name for name, shown in type_.attribute_map.items()}
-        assert isinstance(value, dict), f"{where}: expected a table"
+        names = {field: name for name, field in type_.attribute_map.items()}
+        assert isinstance(value, dict), f"{path}: expected a table"
         for key, one in value.items():
-            assert key in names, f"{where}: there is no field {key!r} in {kind}"
-            check(one, type_.openapi_types[names[key]], f"{where}.{key}")
-        # Refuses a missing field that is required, and values that are out of range.
+            assert key in names, f"{path}: there is no field {key!r} in {kind}"
+            check(one, type_.openapi_types[names[key]], f"{path}.{key}")
+        # The constructor refuses missing required fields and values out of range.
         type_(**{names[key]: one for key, one in value.items()})
 
 

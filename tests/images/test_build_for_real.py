@@ -1,4 +1,4 @@
-"""An image is built, run, and asked from inside, by Debian's buildah; no registry and no daemon has a part in it."""
+"""Builds and runs an image with buildah, without a registry or a daemon."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from image_base import write_system, write_wheel
 from waiting import PATIENCE, until
 
 pytestmark = [
-    pytest.mark.skipif(shutil.which("buildah") is None, reason="there is no buildah: apt install buildah"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="buildah's chroot isolation is tried as root"),
+    pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not installed: apt install buildah"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="buildah's chroot isolation needs root"),
     pytest.mark.skipif(
         subprocess.run(["unshare", "--mount", "true"], capture_output=True, check=False).returncode != 0,
-        reason="this machine lets nobody have mounts of their own, which chroot isolation needs",
+        reason="this machine has no mount namespaces, which chroot isolation needs",
     ),
 ]
 
@@ -57,18 +57,18 @@ writable = ["kept"]
 [image.env]
 GREETING = 'say "$HOME"'
 """
-ASK = """
+INFER = """
 import json, sys, urllib.request
 url, name, datatype, data = sys.argv[1:]
 tensor = {"name": "x", "datatype": datatype, "shape": [len(json.loads(data))], "data": json.loads(data)}
-asked = urllib.request.Request(f"{url}/v2/models/{name}/infer", json.dumps({"inputs": [tensor]}).encode())
-print(urllib.request.urlopen(asked).read().decode())
+request = urllib.request.Request(f"{url}/v2/models/{name}/infer", json.dumps({"inputs": [tensor]}).encode())
+print(urllib.request.urlopen(request).read().decode())
 """
 
 
 @dataclass
 class Store:
-    """A place of its own for images and containers."""
+    """Separate storage for images and containers."""
 
     folder: Path
     environment: dict[str, str] = field(init=False)
@@ -78,9 +78,9 @@ class Store:
         settings.write_text(
             f'[storage]\ndriver = "vfs"\ngraphroot = "{self.folder}/images"\nrunroot = "{self.folder}/run"\n'
         )
-        own = {"CONTAINERS_STORAGE_CONF": str(settings), "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
-        # A layer for each step would copy the whole image each time.
-        self.environment = {**os.environ, **own, "BUILDAH_LAYERS": "false"}
+        storage = {"CONTAINERS_STORAGE_CONF": str(settings), "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+        # A layer per step would copy the whole image each time.
+        self.environment = {**os.environ, **storage, "BUILDAH_LAYERS": "false"}
 
     def buildah(self, *words: str, status: int = 0) -> str:
         done = subprocess.run(["buildah", *words], capture_output=True, text=True, check=False, env=self.environment)
@@ -92,19 +92,19 @@ class Store:
         return subprocess.run(command, capture_output=True, text=True, check=False, env=self.environment)
 
     def configuration(self, image: str) -> dict[str, object]:
-        found: dict[str, object] = json.loads(self.buildah("inspect", "--type", "image", image))["Docker"]
-        return found
+        configuration: dict[str, object] = json.loads(self.buildah("inspect", "--type", "image", image))["Docker"]
+        return configuration
 
 
 @dataclass
 class Image:
-    """The image under test, and what it was built of."""
+    """The image under test, and the inputs of its build."""
 
     store: Store
     folder: Path
     wheel: Path
     port: int
-    said: str
+    output: str
 
     def build(self, name: str) -> str:
         done = self.store.penstock(
@@ -130,7 +130,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     app = folder / "app"
     (app / "kept").mkdir(parents=True)
     (app / "kept/weights.bin").write_bytes(b"\0" * 1000)
-    (app / "kept/secret.key").write_text("no image must have this")
+    (app / "kept/secret.key").write_text("must not be in an image")
     (app / ".dockerignore").write_text("**/*.key\n")
     (app / "app.py").write_text(APP)
     (app / "requirements.txt").write_text("numpy >= 1.24  # what the base image brings\n")
@@ -138,10 +138,10 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     (app / "penstock.toml").write_text(SETTINGS.format(base=BASE, port=port))
-    made = Image(store, app, write_wheel(folder), port, "")
-    made.said = made.build("digits:1")
-    yield made
-    # Gigabytes, which pytest would keep.
+    image = Image(store, app, write_wheel(folder), port, "")
+    image.output = image.build("digits:1")
+    yield image
+    # Gigabytes, which pytest would retain.
     store.buildah("rm", "--all")
     store.buildah("rmi", "--all", "--force")
 
@@ -153,14 +153,15 @@ def container(image: Image) -> Iterator[str]:
     image.store.buildah("rm", name)
 
 
-class TestAnImage:
-    def test_it_serves_and_is_asked_from_inside(self, image: Image, container: str) -> None:
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="penstock.toml needs Python 3.11")
+class TestBuiltImage:
+    def test_image_serves_and_passes_its_health_check(self, image: Image, container: str) -> None:
         entry = image.store.configuration("localhost/digits:1")["config"]
         assert isinstance(entry, dict)
         health = entry["Healthcheck"]["Test"]
         run = ["run", container, "--"]
         assert health[0] == "CMD"
-        # Nobody is there yet: the check has to be able to fail.
+        # No server runs yet, so the health check fails.
         image.store.buildah(*run, *health[1:], status=1)
         command = ["buildah", *run, *entry["Entrypoint"], "--log-level", "info"]
         with subprocess.Popen(
@@ -169,32 +170,32 @@ class TestAnImage:
             try:
                 until(lambda: healthy(image, container, health[1:]) or server.poll() is not None, "the server")
                 url = f"http://127.0.0.1:{image.port}"
-                ask = [*run, "python", "-c", ASK, url]
-                answer = json.loads(image.store.buildah(*ask, "double", "FP32", "[1.5, -2]"))
-                assert answer["outputs"][0]["data"] == [3.0, -4.0]
-                # The handler looks at variables, files and what the commands wrote.
-                answer = json.loads(image.store.buildah(*ask, "about", "INT32", "[0]"))
-                assert answer["outputs"][0]["data"] == [10001]
-                told = f"import urllib.request as r; print(r.urlopen('{url}/v2').read().decode())"
-                assert json.loads(image.store.buildah(*run, "python", "-c", told))["name"] == "from the folder"
+                infer = [*run, "python", "-c", INFER, url]
+                response = json.loads(image.store.buildah(*infer, "double", "FP32", "[1.5, -2]"))
+                assert response["outputs"][0]["data"] == [3.0, -4.0]
+                # The handler checks variables, files and the output of the commands.
+                response = json.loads(image.store.buildah(*infer, "about", "INT32", "[0]"))
+                assert response["outputs"][0]["data"] == [10001]
+                get_name = f"import urllib.request as r; print(r.urlopen('{url}/v2').read().decode())"
+                assert json.loads(image.store.buildah(*run, "python", "-c", get_name))["name"] == "from the folder"
             finally:
                 out = stop(server)
         assert server.returncode == 0, out
         assert f"http  http://127.0.0.1:{image.port}" in out
 
-    def test_its_user_cannot_change_its_code(self, image: Image, container: str) -> None:
-        said = image.store.buildah(
+    def test_image_user_cannot_change_the_code(self, image: Image, container: str) -> None:
+        output = image.store.buildah(
             "run", container, "--", "sh", "-c", "id -u; ls -ld /app/app.py; touch $HOME/x; echo $HOME"
         )
-        assert said.splitlines()[0] == "10001"
-        assert said.splitlines()[1].startswith("-rw-r--r-- 1 root root")
-        assert said.splitlines()[-1] == "/home/penstock"
+        assert output.splitlines()[0] == "10001"
+        assert output.splitlines()[1].startswith("-rw-r--r-- 1 root root")
+        assert output.splitlines()[-1] == "/home/penstock"
         image.store.buildah("run", container, "--", "touch", "/app/app.py", status=1)
         image.store.buildah("run", container, "--", "touch", "/app/new", status=1)
-        # But where it was said that it may write.
+        # Writable paths are an exception.
         image.store.buildah("run", container, "--", "touch", "/app/kept/new")
 
-    def test_the_same_files_make_the_same_layers(self, image: Image) -> None:
+    def test_equal_files_build_equal_layers(self, image: Image) -> None:
         for path in image.folder.rglob("*"):
             os.utime(path, (1, 1))
         image.build("digits:2")
@@ -202,16 +203,16 @@ class TestAnImage:
         assert first["rootfs"] == second["rootfs"]
         assert first["created"] == second["created"] == "1980-01-01T00:00:00Z"
 
-    def test_it_is_remembered_beside_the_folder(self, image: Image) -> None:
-        known = json.loads((image.folder / ".penstock/image.json").read_text())["."]
-        assert known["builder"] == "buildah"
-        assert known["http_port"] == image.port
-        assert known["grpc_port"] is None
-        assert known["id"].startswith("sha256:")
-        assert "STEP " in image.said
-        assert "penstock: built digits:1 (sha256:" in image.said
+    def test_built_image_is_recorded_in_the_folder(self, image: Image) -> None:
+        record = json.loads((image.folder / ".penstock/image.json").read_text())["."]
+        assert record["builder"] == "buildah"
+        assert record["http_port"] == image.port
+        assert record["grpc_port"] is None
+        assert record["id"].startswith("sha256:")
+        assert "STEP " in image.output
+        assert "penstock: built digits:1 (sha256:" in image.output
 
-    def test_a_command_that_fails_is_told_with_what_it_said(self, image: Image, tmp_path: Path) -> None:
+    def test_failed_command_is_reported_with_its_output(self, image: Image, tmp_path: Path) -> None:
         shutil.copytree(image.folder, tmp_path / "app", ignore=shutil.ignore_patterns(".penstock"))
         done = image.store.penstock(
             "build", str(tmp_path / "app"), "-t", "broken:1", "--wheel", str(image.wheel),
@@ -226,13 +227,13 @@ class TestAnImage:
 
 
 def children(thread: Path) -> list[str]:
-    """The processes that a thread has started, and that run."""
+    """Running child processes of a thread."""
     return (thread / "children").read_text().split()
 
 
 def stop(process: subprocess.Popen[str]) -> str:
-    """Ends what the container runs, as `docker stop` does, and gives what it said."""
-    # What is under buildah's own processes; that passes no signals on.
+    """Ends the process of the container like `docker stop`, and returns its output."""
+    # The innermost child, because buildah does not forward signals.
     number = str(process.pid)
     while below := [child for thread in Path(f"/proc/{number}/task").iterdir() for child in children(thread)]:
         number = below[0]

@@ -1,4 +1,4 @@
-"""What Dockerfiles say: golden ones, and what no Dockerfile could."""
+"""Generated Dockerfiles: golden files, and specs that are refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from penstock.images import ImageSpec
 GOLDEN = Path(__file__).parent / "golden"
 
 ADDRESS = "https://"
-"""Apart from what follows: no file of ours has an address with a password in it."""
+"""Separate from the rest of an address, because no file here may contain an address with a password."""
 
 SPECS: dict[str, ImageSpec] = {
     "plain": ImageSpec(python_version="3.12", files=((Path("app"), "."),), serve=("app.py",)),
@@ -40,20 +40,20 @@ SPECS: dict[str, ImageSpec] = {
 
 
 @pytest.mark.parametrize("name", SPECS)
-def test_i22_m17_d15_the_dockerfile_is_the_golden_one(name: str) -> None:
+def test_i22_m17_d15_dockerfile_matches_the_golden_file(name: str) -> None:
     wheel = "penstock-9.9-py3-none-any.whl" if name == "hashes" else None
-    made = dockerfile(SPECS[name], version="9.9", wheel=wheel)
+    text = dockerfile(SPECS[name], version="9.9", wheel=wheel)
     golden = GOLDEN / f"{name}.Dockerfile"
     if "PENSTOCK_WRITE_GOLDEN" in os.environ:
-        golden.write_text(made)
-    assert made == golden.read_text()
+        golden.write_text(text)
+    assert text == golden.read_text()
 
 
-def test_the_python_is_the_one_that_builds() -> None:
+def test_default_python_is_the_version_of_the_build() -> None:
     assert f"FROM python:{default_python()}-slim" in dockerfile(ImageSpec(), version="1")
 
 
-def test_d15_the_layers_come_in_the_order_that_the_integrations_ask_for() -> None:
+def test_d15_layers_are_in_the_order_of_the_integrations() -> None:
     text = dockerfile(SPECS["everything"], version="9.9")
     marks = [
         "FROM nvidia",
@@ -67,8 +67,8 @@ def test_d15_the_layers_come_in_the_order_that_the_integrations_ask_for() -> Non
         "HEALTHCHECK",
         "ENTRYPOINT",
     ]
-    places = [text.index(mark) for mark in marks]
-    assert places == sorted(places)
+    positions = [text.index(mark) for mark in marks]
+    assert positions == sorted(positions)
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
@@ -121,12 +121,12 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("fields", "message"), REFUSED, ids=[message[:40] for _, message in REFUSED])
-def test_what_cannot_be_said_is_refused(fields: dict[str, Any], message: str) -> None:
+def test_invalid_image_specs_are_refused(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(StartupError) as refused:
         dockerfile(ImageSpec(**fields), version="1")
     assert str(refused.value) == message
 
 
-def test_addresses_of_git_and_indexes_are_no_secrets() -> None:
+def test_addresses_without_passwords_are_accepted() -> None:
     lines = ("mine @ git+ssh://git@example.org/mine", "torch", "numpy==2.*")
     assert "requirements.txt" in dockerfile(ImageSpec(requirements=lines), version="1")

@@ -1,4 +1,4 @@
-"""Manifests for Kubernetes and KServe: what they say, that the published types know them, and what is refused."""
+"""Manifests for Kubernetes and KServe: content, validation against the published types, and refusals."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from crd_check import problems
+from crd_check import find_problems
 
 from penstock._cli import main
 from penstock._export import yaml_text
@@ -40,56 +40,62 @@ def app(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def exported(words: str, app: Path, capsys: pytest.CaptureFixture[str]) -> str:
+def export(words: str, app: Path, capsys: pytest.CaptureFixture[str]) -> str:
     kind, *flags = shlex.split(words)
     assert main.main(["export", kind, str(app), *flags]) == 0
     return capsys.readouterr().out
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_d24_the_manifest_is_the_golden_one(name: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    made = exported(COMMANDS[name], app, capsys)
+def test_d24_manifest_matches_the_golden_file(name: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    manifest = export(COMMANDS[name], app, capsys)
     golden = GOLDEN / f"{name}.yaml"
     if "PENSTOCK_WRITE_GOLDEN" in os.environ:
-        golden.write_text(made)
-    assert made == golden.read_text()
+        golden.write_text(manifest)
+    assert manifest == golden.read_text()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_d24_the_published_types_know_every_field(name: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_d24_manifest_fields_are_in_the_published_types(
+    name: str, app: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     if not PYTHON.exists():
         pytest.skip("kserve is not installed; python tests/clients/setup_tools.py kserve fetches it")
-    made = exported(COMMANDS[name], app, capsys)
-    assert checked(made) == ""
+    manifest = export(COMMANDS[name], app, capsys)
+    assert check_manifest(manifest) == ""
     if name != "kubernetes":
         return
     # The check itself can fail.
-    assert "there is no field 'imagee' in V1Container" in checked(made.replace("image:", "imagee:"))
-    assert "containerPort: '8080' is no int" in checked(made.replace("containerPort: 8080", 'containerPort: "8080"'))
+    assert "there is no field 'imagee' in V1Container" in check_manifest(manifest.replace("image:", "imagee:"))
+    assert "containerPort: '8080' is not of type int" in check_manifest(
+        manifest.replace("containerPort: 8080", 'containerPort: "8080"')
+    )
 
 
 @pytest.mark.parametrize("name", [one for one in COMMANDS if one.startswith("kserve")])
-def test_the_published_definitions_take_it(name: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_kserve_definitions_accept_the_manifest(name: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     if not DEFINITIONS.exists():
-        pytest.skip("KServe's definitions are not here; python tests/clients/setup_tools.py kserve_crds fetches them")
-    runtime, service = yaml.safe_load_all(exported(COMMANDS[name], app, capsys))
-    assert problems(runtime, DEFINITIONS) == problems(service, DEFINITIONS) == []
-    # The check itself can fail: on a name, on a kind of value, on what is missing.
+        pytest.skip(
+            "KServe's definitions are not installed; python tests/clients/setup_tools.py kserve_crds fetches them"
+        )
+    runtime, service = yaml.safe_load_all(export(COMMANDS[name], app, capsys))
+    assert find_problems(runtime, DEFINITIONS) == find_problems(service, DEFINITIONS) == []
+    # The check itself can fail: on a name, a type, and a missing field.
     runtime["spec"]["containers"][0]["imagee"] = "digits"
-    said = "Additional properties are not allowed ('imagee' was unexpected)"
-    assert problems(runtime, DEFINITIONS) == [said]
+    message = "Additional properties are not allowed ('imagee' was unexpected)"
+    assert find_problems(runtime, DEFINITIONS) == [message]
     service["spec"]["predictor"]["minReplicas"] = "1"
     del service["spec"]["predictor"]["model"]["modelFormat"]["name"]
-    assert problems(service, DEFINITIONS) == ["'1' is not of type 'integer'", "'name' is a required property"]
+    assert find_problems(service, DEFINITIONS) == ["'1' is not of type 'integer'", "'name' is a required property"]
 
 
-def checked(manifest: str) -> str:
+def check_manifest(manifest: str) -> str:
     done = subprocess.run([PYTHON, CHECK], input=manifest, capture_output=True, text=True, check=False)
     return "" if done.returncode == 0 else done.stderr.splitlines()[-1]
 
 
-def test_d24_ports_probes_and_user_are_those_of_the_image(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    deployment, service, _ = yaml.safe_load_all(exported("kubernetes", app, capsys))
+def test_d24_ports_probes_and_user_match_the_image(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment, service, _ = yaml.safe_load_all(export("kubernetes", app, capsys))
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]
     assert [one["containerPort"] for one in container["ports"]] == [8080, 9000]
@@ -98,39 +104,39 @@ def test_d24_ports_probes_and_user_are_those_of_the_image(app: Path, capsys: pyt
     assert container["readinessProbe"]["httpGet"] == {"path": "/v2/health/ready", "port": 8080}
     assert container["livenessProbe"]["httpGet"]["path"] == "/v2/health/live"
     assert pod["securityContext"]["runAsUser"] == 10001
-    # Time to be forgotten, and to finish: longer than both.
+    # Longer than the time for removal from the endpoints plus the drain.
     assert pod["terminationGracePeriodSeconds"] > 5 + 30
 
 
-def test_a_server_without_grpc_has_one_port(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_server_without_grpc_has_one_port(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
     record.write(app, Built("digits:1.0", "sha256:1", "buildah", "0", 8080, None))
-    deployment, service, _ = yaml.safe_load_all(exported("kubernetes", app, capsys))
+    deployment, service, _ = yaml.safe_load_all(export("kubernetes", app, capsys))
     assert len(deployment["spec"]["template"]["spec"]["containers"][0]["ports"]) == 1
     assert len(service["spec"]["ports"]) == 1
 
 
-def test_more_servers_come_while_requests_wait(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    deployment, _, scaler = yaml.safe_load_all(exported("kubernetes --replicas 2", app, capsys))
+def test_autoscaler_scales_by_queue_depth(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deployment, _, scaler = yaml.safe_load_all(export("kubernetes --replicas 2", app, capsys))
     assert (scaler["spec"]["minReplicas"], scaler["spec"]["maxReplicas"]) == (2, 4)
     assert scaler["spec"]["scaleTargetRef"]["name"] == deployment["metadata"]["name"]
     (metric,) = scaler["spec"]["metrics"]
     assert metric["pods"]["target"] == {"type": "AverageValue", "averageValue": "8"}
-    # One that is served: no name of a metric would be refused by anybody but the autoscaler.
+    # The metric is documented: only the autoscaler itself would notice a wrong name.
     assert f"| `{metric['pods']['metric']['name']}` | gauge |" in (REPOSITORY / "docs/metrics.md").read_text()
-    # Applied anew, it does not undo what the autoscaler has done.
+    # Without `replicas`, applying the manifest again does not undo the autoscaler.
     assert "replicas" not in deployment["spec"]
     assert deployment["spec"]["template"]["metadata"]["annotations"]["prometheus.io/port"] == "8080"
 
 
 @pytest.mark.parametrize("flags", ["--max-replicas 1", "--replicas 4", "--replicas 5", "--replicas 0"])
-def test_where_there_are_no_more_nothing_is_scaled(flags: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = list(yaml.safe_load_all(exported(f"kubernetes {flags}", app, capsys)))
-    assert [one["kind"] for one in found] == ["Deployment", "Service"]
-    assert found[0]["spec"]["replicas"] == (1 if "max" in flags else int(flags[-1]))
+def test_no_autoscaler_without_more_replicas(flags: str, app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    documents = list(yaml.safe_load_all(export(f"kubernetes {flags}", app, capsys)))
+    assert [one["kind"] for one in documents] == ["Deployment", "Service"]
+    assert documents[0]["spec"]["replicas"] == (1 if "max" in flags else int(flags[-1]))
 
 
-def test_kserve_s_service_is_of_the_runtime_beside_it(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    runtime, service = yaml.safe_load_all(exported("kserve --grpc --cpu 2", app, capsys))
+def test_kserve_service_uses_the_exported_runtime(app: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runtime, service = yaml.safe_load_all(export("kserve --grpc --cpu 2", app, capsys))
     model = service["spec"]["predictor"]["model"]
     assert model["runtime"] == runtime["metadata"]["name"]
     assert model["modelFormat"] in runtime["spec"]["supportedModelFormats"]
@@ -140,10 +146,10 @@ def test_kserve_s_service_is_of_the_runtime_beside_it(app: Path, capsys: pytest.
     assert model["resources"]["limits"] == {"cpu": "2"}
 
 
-def test_an_image_of_another_name_needs_no_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_named_image_needs_no_build_record(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "app.py").write_text("import penstock\n")
-    made = exported("kubernetes --image registry.example/digits:7", tmp_path, capsys)
-    assert next(yaml.safe_load_all(made))["metadata"]["name"] == "digits"
+    manifest = export("kubernetes --image registry.example/digits:7", tmp_path, capsys)
+    assert next(yaml.safe_load_all(manifest))["metadata"]["name"] == "digits"
 
 
 REFUSED = [
@@ -167,7 +173,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("words", "message"), REFUSED)
-def test_what_cannot_be_said_is_refused(
+def test_invalid_export_flags_are_refused(
     words: str, message: str, app: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     kind, *flags = shlex.split(words)
@@ -175,7 +181,7 @@ def test_what_cannot_be_said_is_refused(
     assert capsys.readouterr().err == f"penstock: error: {message}\n"
 
 
-def test_without_an_image_it_is_said_how_to_get_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_export_without_an_image_suggests_a_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "app.py").write_text("import penstock\n")
     assert main.main(["export", "kserve", str(tmp_path)]) == 1
     assert capsys.readouterr().err == (
@@ -207,7 +213,7 @@ def test_without_an_image_it_is_said_how_to_get_one(tmp_path: Path, capsys: pyte
         "a#b",
     ],
 )
-def test_texts_come_back_as_texts(value: str) -> None:
+def test_yaml_texts_round_trip(value: str) -> None:
     data: dict[str, Any] = {
         "key": value,
         value: [value, {"deep": [value, [value]]}],

@@ -1,4 +1,4 @@
-"""What goes into an image: which files, with which modes and times, and nothing of this machine."""
+"""Build context of an image: its files, with modes and times that do not depend on the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from penstock import StartupError
 from penstock._images import context
 from penstock.images import ImageSpec, write_context
 
-DAY = 315532800
+DEFAULT_TIME = 315532800
 
 
 @pytest.fixture
@@ -34,42 +34,44 @@ def spec(app: Path) -> ImageSpec:
     return ImageSpec(files=((app, "."),), requirements=("b", "a"), serve=("app.py",))
 
 
-def test_a_context_has_a_dockerfile_requirements_and_files(app: Path, tmp_path: Path) -> None:
-    there = write_context(spec(app), tmp_path / "context")
-    assert names(there) == [
+def test_context_has_dockerfile_requirements_and_files(app: Path, tmp_path: Path) -> None:
+    context_folder = write_context(spec(app), tmp_path / "context")
+    assert names(context_folder) == [
         "Dockerfile",
         "files/app/app.py",
         "files/app/deep/er/data.bin",
         "files/app/run.sh",
         "requirements.txt",
     ]
-    # Their order is the user's: pip may care.
-    assert (there / "requirements.txt").read_text() == "b\na\n"
-    assert (there / "files/app/deep/er/data.bin").read_bytes() == b"\0\xff"
+    # The order is the user's, because it matters to pip.
+    assert (context_folder / "requirements.txt").read_text() == "b\na\n"
+    assert (context_folder / "files/app/deep/er/data.bin").read_bytes() == b"\0\xff"
 
 
-def test_modes_and_times_are_those_of_every_machine(app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modes_and_times_do_not_depend_on_the_machine(
+    app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
     os.umask(os.umask(0o077))
     (app / "app.py").chmod(0o600)
-    there = write_context(spec(app), tmp_path / "context")
-    modes = {name: (there / name).stat().st_mode & 0o7777 for name in names(there)}
+    context_folder = write_context(spec(app), tmp_path / "context")
+    modes = {name: (context_folder / name).stat().st_mode & 0o7777 for name in names(context_folder)}
     assert modes.pop("files/app/run.sh") == 0o755
     assert set(modes.values()) == {0o644}
-    assert {path.stat().st_mode & 0o7777 for path in there.rglob("*") if path.is_dir()} == {0o755}
-    assert {path.stat().st_mtime for path in [there, *there.rglob("*")]} == {DAY}
+    assert {path.stat().st_mode & 0o7777 for path in context_folder.rglob("*") if path.is_dir()} == {0o755}
+    assert {path.stat().st_mtime for path in [context_folder, *context_folder.rglob("*")]} == {DEFAULT_TIME}
 
 
-def test_the_date_can_be_said(app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_source_date_epoch_sets_the_file_times(app: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    there = write_context(spec(app), tmp_path / "context")
-    assert {path.stat().st_mtime for path in there.rglob("*")} == {1700000000}
+    context_folder = write_context(spec(app), tmp_path / "context")
+    assert {path.stat().st_mtime for path in context_folder.rglob("*")} == {1700000000}
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "today")
     with pytest.raises(StartupError, match=r"^SOURCE_DATE_EPOCH is 'today', expected seconds since 1970$"):
         write_context(spec(app), tmp_path / "other")
 
 
-def test_the_same_files_give_the_same_digest_and_others_another(app: Path, tmp_path: Path) -> None:
+def test_digest_depends_only_on_content(app: Path, tmp_path: Path) -> None:
     first = context.digest(write_context(spec(app), tmp_path / "first"))
     os.utime(app / "app.py", (5, 5))
     assert context.digest(write_context(spec(app), tmp_path / "second")) == first
@@ -77,10 +79,10 @@ def test_the_same_files_give_the_same_digest_and_others_another(app: Path, tmp_p
     assert context.digest(write_context(spec(app), tmp_path / "second")) != first
 
 
-def test_what_was_written_before_is_replaced_and_nothing_else_is(app: Path, tmp_path: Path) -> None:
-    there = write_context(spec(app), tmp_path / "context")
+def test_only_an_earlier_context_is_replaced(app: Path, tmp_path: Path) -> None:
+    context_folder = write_context(spec(app), tmp_path / "context")
     (app / "run.sh").unlink()
-    assert "files/app/run.sh" not in names(write_context(spec(app), there))
+    assert "files/app/run.sh" not in names(write_context(spec(app), context_folder))
     precious = tmp_path / "precious"
     precious.mkdir()
     (precious / "thesis.tex").write_text("years of work")
@@ -90,14 +92,14 @@ def test_what_was_written_before_is_replaced_and_nothing_else_is(app: Path, tmp_
     assert names(precious) == ["thesis.tex"]
 
 
-def test_a_context_does_not_copy_itself(app: Path) -> None:
+def test_context_inside_the_app_is_refused(app: Path) -> None:
     with pytest.raises(StartupError) as refused:
         write_context(spec(app), app / "context")
     message = f"{app / 'context'} is in {app}, which is copied into the image; name a folder outside of it"
     assert str(refused.value) == message
 
 
-def test_history_caches_and_secrets_stay_out(app: Path, tmp_path: Path) -> None:
+def test_history_caches_and_secrets_are_excluded(app: Path, tmp_path: Path) -> None:
     for name in (
         ".git/config",
         "__pycache__/app.pyc",
@@ -116,7 +118,7 @@ def test_history_caches_and_secrets_stay_out(app: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rules", "left"),
+    ("rules", "expected"),
     [
         ("*.py", ["deep/er/data.bin", "run.sh"]),
         ("deep", ["app.py", "run.sh"]),
@@ -132,16 +134,16 @@ def test_history_caches_and_secrets_stay_out(app: Path, tmp_path: Path) -> None:
         ("*.PY", ["app.py", "deep/er/data.bin", "run.sh"]),
     ],
 )
-def test_dockerignore_is_read_as_docker_reads_it(app: Path, tmp_path: Path, rules: str, left: list[str]) -> None:
+def test_dockerignore_rules_follow_docker(app: Path, tmp_path: Path, rules: str, expected: list[str]) -> None:
     (app / ".dockerignore").write_text(rules)
-    assert names(write_context(spec(app), tmp_path / "context") / "files/app") == left
+    assert names(write_context(spec(app), tmp_path / "context") / "files/app") == expected
 
 
-def test_links_within_are_followed_and_others_refused(app: Path, tmp_path: Path) -> None:
+def test_inner_links_are_followed_and_outer_ones_refused(app: Path, tmp_path: Path) -> None:
     (app / "same.py").symlink_to("app.py")
-    there = write_context(spec(app), tmp_path / "context")
-    assert (there / "files/app/same.py").read_text() == "import penstock\n"
-    assert not (there / "files/app/same.py").is_symlink()
+    context_folder = write_context(spec(app), tmp_path / "context")
+    assert (context_folder / "files/app/same.py").read_text() == "import penstock\n"
+    assert not (context_folder / "files/app/same.py").is_symlink()
     (tmp_path / "secret").write_text("x")
     (app / "out").symlink_to("../secret")
     with pytest.raises(StartupError, match=r"^out links to \.\./secret, outside of what is copied into the image; "):
@@ -152,7 +154,7 @@ def test_links_within_are_followed_and_others_refused(app: Path, tmp_path: Path)
         write_context(spec(app), tmp_path / "context")
 
 
-def test_what_is_no_file_is_refused(app: Path, tmp_path: Path) -> None:
+def test_special_and_missing_files_are_refused(app: Path, tmp_path: Path) -> None:
     os.mkfifo(app / "pipe")
     with pytest.raises(StartupError, match=r"^pipe is neither a file nor a folder; name it in .dockerignore$"):
         write_context(spec(app), tmp_path / "context")
@@ -162,7 +164,7 @@ def test_what_is_no_file_is_refused(app: Path, tmp_path: Path) -> None:
         write_context(missing, tmp_path / "other")
 
 
-def test_a_wheel_is_one_of_penstocks(app: Path, tmp_path: Path) -> None:
+def test_wheel_must_be_one_of_penstock(app: Path, tmp_path: Path) -> None:
     with pytest.raises(StartupError, match=r"^--wheel: there is no file "):
         write_context(spec(app), tmp_path / "context", wheel=tmp_path / "penstock-1-py3-none-any.whl")
     (tmp_path / "penstock-1-py3-none-any.whl").write_text("no archive")

@@ -1,6 +1,6 @@
-"""What scripts share that run under another product and under Penstock: saying what came of it, a JSON line each.
+"""Helpers of scripts that run under another product and under Penstock: record outcomes as JSON lines.
 
-Imports nothing of the tests: it runs in the real product's own environment, too.
+Imports no other test module, because it also runs in the environment of the other product.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ warnings.simplefilter("ignore")
 
 
 def show(case: str, call: Callable[[], Any]) -> None:
-    """Says what a call gives or raises."""
+    """Records the result or the exception of a call."""
     try:
-        said = {"gives": plain(call())}
+        outcome = {"gives": plain(call())}
     except Exception as error:  # each is a result
-        said = {"raises": [type(error).__name__, str(error)]}
-    say({"case": case, **said})
+        outcome = {"raises": [type(error).__name__, str(error)]}
+    write_line({"case": case, **outcome})
 
 
-def say(what: dict[str, Any]) -> None:
-    """Writes a line for the test, to a file of its own: a server's log may go to standard output."""
+def write_line(line: dict[str, Any]) -> None:
+    """Appends a line to a separate file, because a server may log to standard output."""
     with open(os.environ["OBSERVED"], "a") as file:
-        file.write(json.dumps(what) + "\n")
+        file.write(json.dumps(line) + "\n")
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON that tells types and shapes apart."""
+    """Converts a value to JSON that distinguishes types and shapes."""
     if isinstance(value, np.ndarray):
         kind = value.dtype.kind
         return {
@@ -61,12 +61,12 @@ def plain(value: Any) -> Any:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody uses now."""
-    held = [socket.socket() for _ in range(count)]
+    """Ports that are free now."""
+    sockets = [socket.socket() for _ in range(count)]
     try:
-        for one in held:
+        for one in sockets:
             one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in held]
+        return [one.getsockname()[1] for one in sockets]
     finally:
-        for one in held:
+        for one in sockets:
             one.close()

@@ -1,4 +1,4 @@
-"""Golden bodies in the formats of arrays: numpy, msgpack, pyarrow and safetensors write them, and nothing of ours."""
+"""Golden bodies in array formats. Only numpy, msgpack, pyarrow and safetensors write them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 from safetensors.numpy import save
 
 from conformance.content import DTYPES, SAMPLES, Call, Tensor, add, ident, one, split, summed, tensor
-from vectors.encodings import REFUSED, Document, shown
+from vectors.encodings import REFUSED, Document, tensor_document
 from vectors.refused_bodies import REFUSALS
 
 LIBRARIES = ("numpy", "msgpack", "pyarrow", "safetensors")
@@ -23,7 +23,7 @@ ARROW_TYPES = {"BOOL": pa.bool_(), "BYTES": pa.binary()}
 
 
 def array(x: Tensor, kind: str = "S") -> np.ndarray[Any, Any]:
-    """As numpy holds it; BYTES of the given kind of strings."""
+    """Converts a tensor to numpy; BYTES become strings of the given kind."""
     if x.datatype == "BYTES":
         elements = [each.decode() if kind == "U" else each for each in split(x.raw)]
         return np.array(elements, kind).reshape(x.shape)
@@ -32,12 +32,12 @@ def array(x: Tensor, kind: str = "S") -> np.ndarray[Any, Any]:
 
 def npy(tensors: list[Tensor]) -> bytes:
     (only,) = tensors
-    return saved(array(only))
+    return save_npy(array(only))
 
 
-def saved(given: np.ndarray[Any, Any]) -> bytes:
+def save_npy(values: np.ndarray[Any, Any]) -> bytes:
     file = io.BytesIO()
-    np.save(file, given, allow_pickle=False)
+    np.save(file, values, allow_pickle=False)
     return file.getvalue()
 
 
@@ -47,7 +47,7 @@ def npz(tensors: list[Tensor], kind: str = "S") -> bytes:
     return file.getvalue()
 
 
-def packed(tensors: list[Tensor], key: str = "inputs", **members: Any) -> bytes:
+def pack_msgpack(tensors: list[Tensor], key: str = "inputs", **members: Any) -> bytes:
     def entry(x: Tensor) -> Document:
         head = {"name": x.name, "datatype": x.datatype, "shape": list(x.shape)}
         return {**head, "data": split(x.raw) if x.datatype == "BYTES" else x.raw}
@@ -56,31 +56,31 @@ def packed(tensors: list[Tensor], key: str = "inputs", **members: Any) -> bytes:
 
 
 def arrow(tensors: list[Tensor], kinds: Mapping[str, pa.DataType] = ARROW_TYPES) -> bytes:
-    def column(x: Tensor) -> pa.Array:
+    def to_column(x: Tensor) -> pa.Array:
         kind = kinds.get(x.datatype) or pa.from_numpy_dtype(DTYPES[x.datatype])
         values = [each.decode() for each in split(x.raw)] if kind == pa.string() else flat(x)
-        found = pa.array(values, kind)
+        column = pa.array(values, kind)
         for size in x.shape[:0:-1]:
-            found = pa.FixedSizeListArray.from_arrays(found, size)
-        return found
+            column = pa.FixedSizeListArray.from_arrays(column, size)
+        return column
 
     def flat(x: Tensor) -> Any:
         return split(x.raw) if x.datatype == "BYTES" else np.frombuffer(x.raw, DTYPES[x.datatype])
 
-    batch = pa.record_batch({x.name: column(x) for x in tensors})
+    batch = pa.record_batch({x.name: to_column(x) for x in tensors})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema) as writer:
         writer.write_batch(batch)
     return bytes(sink.getvalue().to_pybytes())
 
 
-def safe(tensors: list[Tensor], metadata: dict[str, str] | None = None) -> bytes:
+def safetensors(tensors: list[Tensor], metadata: dict[str, str] | None = None) -> bytes:
     return save({x.name: array(x) for x in tensors}, metadata)
 
 
 @dataclass(frozen=True)
 class Writer:
-    """A format: how a library writes tensors, and which of them it cannot."""
+    """A format: its writers, and the datatypes that it lacks."""
 
     write: Callable[[list[Tensor]], bytes]
     answer: Callable[[list[Tensor]], bytes]
@@ -91,22 +91,22 @@ class Writer:
 FORMATS = {
     "npy": Writer(npy, npy, single=True),
     "npz": Writer(npz, npz),
-    "msgpack": Writer(packed, lambda tensors: packed(tensors, "outputs")),
+    "msgpack": Writer(pack_msgpack, lambda tensors: pack_msgpack(tensors, "outputs")),
     "arrow": Writer(arrow, arrow, without=("BF16",)),
-    "safetensors": Writer(safe, safe, without=("BYTES",)),
+    "safetensors": Writer(safetensors, safetensors, without=("BYTES",)),
 }
 
 
 def body_files() -> dict[str, str]:
-    """The text of each format's file."""
-    return {f"formats/{name}.json": written(name) for name in FORMATS}
+    """Text of each format's file."""
+    return {f"formats/{name}.json": file_text(name) for name in FORMATS}
 
 
-def written(name: str) -> str:
+def file_text(name: str) -> str:
     versions = {library: importlib.metadata.version(library) for library in LIBRARIES}
     refused = [
-        {"name": what, "model": model, "body": body.hex(), "refusal": {**REFUSED, "message": [message]}}
-        for what, model, body, message in REFUSALS[name]
+        {"name": note, "model": model, "body": body.hex(), "refusal": {**REFUSED, "message": [message]}}
+        for note, model, body, message in REFUSALS[name]
     ]
     lines = ",\n".join(json.dumps(vector, ensure_ascii=True) for vector in [*served(name), *refused])
     return f'{{"format": "{name}", "libraries": {json.dumps(versions)}, "vectors": [\n{lines}\n]}}\n'
@@ -114,26 +114,26 @@ def written(name: str) -> str:
 
 def served(name: str) -> list[Document]:
     form = FORMATS[name]
-    found = []
+    vectors = []
     for datatype, values in SAMPLES.items():
         if datatype not in form.without:
-            found.append(vector(form, datatype, ident(datatype), [tensor("y", datatype, values)]))
-            found.append(vector(form, f"{datatype} empty", ident(datatype, []), [tensor("y", datatype, [])]))
+            vectors.append(vector(form, datatype, ident(datatype), [tensor("y", datatype, values)]))
+            vectors.append(vector(form, f"{datatype} empty", ident(datatype, []), [tensor("y", datatype, [])]))
     number = tensor("x", "FP32", [0.5], [])
-    found.append(vector(form, "a scalar", Call("scalar", (number,)), [replace(number, name="y")]))
+    vectors.append(vector(form, "a scalar", Call("scalar", (number,)), [replace(number, name="y")]))
     o1, o2 = tensor("o1", "FP32", [3.0, -4.0]), tensor("o2", "INT64", [1, -2])
     two = Call("two_out", (tensor("x", "FP32", [1.5, -2.0]),), id="é 42")
-    found.append(vector(form, "one output", replace(two, outputs=("o2",)), [o2]))
-    told = one("parameters", parameters={"flag": True, "count": -3, "ratio": 0.25, "text": "ü"})
-    found.append(vector(form, "parameters", told, [tensor("y", "FP32", [1.0])]))
+    vectors.append(vector(form, "one output", replace(two, outputs=("o2",)), [o2]))
+    with_parameters = one("parameters", parameters={"flag": True, "count": -3, "ratio": 0.25, "text": "ü"})
+    vectors.append(vector(form, "parameters", with_parameters, [tensor("y", "FP32", [1.0])]))
     if not form.single:
-        found.append(vector(form, "two inputs", add(rows=2), [summed(2)]))
-        found.append(vector(form, "outputs in order", replace(two, outputs=("o2", "o1")), [o2, o1]))
-    return found + MORE.get(name, list)()
+        vectors.append(vector(form, "two inputs", add(rows=2), [summed(2)]))
+        vectors.append(vector(form, "outputs in order", replace(two, outputs=("o2", "o1")), [o2, o1]))
+    return vectors + MORE.get(name, list)()
 
 
 def vector(form: Writer, name: str, call: Call, outputs: list[Tensor], body: bytes | None = None) -> Document:
-    """A body that is served. What a format has no place for is in the query."""
+    """Vector of an accepted body. The query has fields that the format lacks."""
     query: list[tuple[str, str]] = [("output", output) for output in call.outputs or ()]
     if call.id:
         query.append(("id", call.id))
@@ -147,10 +147,10 @@ def vector(form: Writer, name: str, call: Call, outputs: list[Tensor], body: byt
         "request": {
             "id": call.id,
             "parameters": call.parameters,
-            "inputs": [shown(x) for x in call.inputs],
+            "inputs": [tensor_document(x) for x in call.inputs],
             "outputs": None if call.outputs is None else list(call.outputs),
         },
-        "answer": {"outputs": [shown(x) for x in outputs], "body": form.answer(outputs).hex()},
+        "answer": {"outputs": [tensor_document(x) for x in outputs], "body": form.answer(outputs).hex()},
     }
 
 
@@ -159,9 +159,9 @@ def more_npy() -> list[Document]:
     call, y = Call("rows", (x,)), replace(x, name="y")
     words = ident("BYTES", ["abc", "é"])
     return [
-        vector(form, "columns first", call, [y], saved(np.asfortranarray(array(x)))),
-        vector(form, "big-endian", call, [y], saved(array(x).astype(">f4"))),
-        vector(form, "text", words, [replace(words.inputs[0], name="y")], saved(array(words.inputs[0], "U"))),
+        vector(form, "columns first", call, [y], save_npy(np.asfortranarray(array(x)))),
+        vector(form, "big-endian", call, [y], save_npy(array(x).astype(">f4"))),
+        vector(form, "text", words, [replace(words.inputs[0], name="y")], save_npy(array(words.inputs[0], "U"))),
     ]
 
 
@@ -176,7 +176,7 @@ def more_msgpack() -> list[Document]:
     nested = add(rows=2)
     lists = {"inputs": [{**head(each), "data": array(each).tolist()} for each in nested.inputs]}
     both = Call("two_out", (tensor("x", "FP32", [1.5]),), id="7", outputs=("o1",))
-    inside = packed([*both.inputs], id="7", outputs=[{"name": "o1"}])
+    inside = pack_msgpack([*both.inputs], id="7", outputs=[{"name": "o1"}])
     return [
         vector(form, "flat numbers", call, [replace(x, name="y")], packed_list([{**head(x), "data": x.values()}])),
         vector(form, "nested numbers", nested, [summed(2)], bytes(msgpack.packb(lists))),
@@ -203,7 +203,7 @@ def more_arrow() -> list[Document]:
 
 def more_safetensors() -> list[Document]:
     call = ident("FP32")
-    body = safe([*call.inputs], {"made_by": "a test"})
+    body = safetensors([*call.inputs], {"made_by": "a test"})
     return [vector(FORMATS["safetensors"], "metadata", call, [replace(call.inputs[0], name="y")], body)]
 
 

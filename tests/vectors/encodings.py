@@ -1,4 +1,4 @@
-"""Encodings of requests, and vectors made of them. Only Python's JSON and Google's protobuf write the bytes."""
+"""Encodings of requests, and vectors of them. Only Python's JSON and Google's protobuf write the bytes."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def message_of(call: Call, *, typed: bool) -> pb.ModelInferRequest:
 
 
 def all_wires(call: Call) -> list[Document]:
-    """The plain encodings of a call, all that can carry it."""
+    """Every plain encoding that can represent a call."""
     wires = [
         rest_json(document_of(call, is_binary=False)),
         rest_binary(document_of(call, is_binary=True), b"".join(x.raw for x in call.inputs)),
@@ -72,18 +72,18 @@ def all_wires(call: Call) -> list[Document]:
     return wires
 
 
-def shown(x: Tensor) -> Document:
+def tensor_document(x: Tensor) -> Document:
     return {"name": x.name, "datatype": x.datatype, "shape": list(x.shape), "hex": x.raw.hex()}
 
 
-def answered(
+def accepted(
     name: str,
     call: Call,
     outputs: list[Tensor],
     wires: list[Document] | None = None,
     parameters: Document | None = None,
 ) -> Document:
-    """A vector that is served."""
+    """Vector of an accepted request."""
     message = pb.ModelInferResponse(model_name=call.model, model_version="1", id=call.id)
     for key, value in (parameters or {}).items():
         message.parameters[key].CopyFrom(parameter(value))
@@ -97,19 +97,19 @@ def answered(
         "request": {
             "id": call.id,
             "parameters": call.parameters,
-            "inputs": [shown(x) for x in call.inputs],
+            "inputs": [tensor_document(x) for x in call.inputs],
             "outputs": None if call.outputs is None else list(call.outputs),
         },
         "answer": {
             "parameters": parameters or {},
-            "outputs": [shown(x) for x in outputs],
+            "outputs": [tensor_document(x) for x in outputs],
             "grpc": message.SerializeToString(deterministic=True).hex(),
         },
     }
 
 
 def refused(name: str, model: str, wires: list[Document], *message: str) -> Document:
-    """A vector that is refused as the client's mistake."""
+    """Vector of a request that is refused as a client error."""
     return {"name": name, "model": model, "wires": wires, "refusal": {**REFUSED, "message": list(message)}}
 
 

@@ -16,8 +16,8 @@ from conformance.content import SAMPLES, Call, add, ident, one, pack, summed, te
 from vectors.bodies import body_files  # noqa: E402
 from vectors.encodings import (  # noqa: E402
     Document,
+    accepted,
     all_wires,
-    answered,
     document_of,
     rest_binary,
     rest_json,
@@ -27,7 +27,7 @@ from vectors.refusals import refused_grpc, refused_json, refused_tensors  # noqa
 
 
 def files() -> dict[str, str]:
-    """The text of every file by its name."""
+    """Text of every file by its name."""
     groups = {
         "datatypes": datatypes(),
         "json_text": json_text(),
@@ -68,8 +68,8 @@ def models() -> list[Document]:
 def datatypes() -> list[Document]:
     vectors = []
     for datatype, values in SAMPLES.items():
-        vectors.append(answered(f"{datatype}", ident(datatype), [tensor("y", datatype, values)]))
-        vectors.append(answered(f"{datatype} without elements", ident(datatype, []), [tensor("y", datatype, [])]))
+        vectors.append(accepted(f"{datatype}", ident(datatype), [tensor("y", datatype, values)]))
+        vectors.append(accepted(f"{datatype} without elements", ident(datatype, []), [tensor("y", datatype, [])]))
     return vectors
 
 
@@ -97,7 +97,7 @@ def json_text() -> list[Document]:
         "integers": json.dumps(document).replace(".0", ""),
     }
     return [
-        answered("add", call, [summed(2)], [*all_wires(call), *(rest_json(text, note) for note, text in texts.items())])
+        accepted("add", call, [summed(2)], [*all_wires(call), *(rest_json(text, note) for note, text in texts.items())])
     ]
 
 
@@ -105,7 +105,7 @@ def elements() -> list[Document]:
     def vector(name: str, datatype: str, data: str, values: list[Any], more: str = "") -> Document:
         call = ident(datatype, values)
         wires = [rest_json(x_text(datatype, f"[{len(values)}]", data, more))]
-        return answered(name, call, [tensor("y", datatype, values)], wires)
+        return accepted(name, call, [tensor("y", datatype, values)], wires)
 
     infinite = [float("nan"), float("inf"), float("-inf")]
     step = 2.0**-10
@@ -113,8 +113,8 @@ def elements() -> list[Document]:
     return [
         vector("integral floats", "INT32", "[1.0,2e0,-1.5e1,100e-2,-0.0]", [1, 2, -15, 1, 0]),
         vector("bools as numbers", "BOOL", "[true,false,1,0]", [True, False, True, False]),
-        vector("names of no number FP32", "FP32", "[NaN,Infinity,-Infinity]", infinite),
-        vector("names of no number FP64", "FP64", "[NaN, Infinity , -Infinity]", infinite),
+        vector("non-finite words FP32", "FP32", "[NaN,Infinity,-Infinity]", infinite),
+        vector("non-finite words FP64", "FP64", "[NaN, Infinity , -Infinity]", infinite),
         vector("FP32 from long text", "FP32", "[0.1000000000000000000000000000000001,1E+2,1e-50]", [0.1, 100, 0]),
         vector(
             "FP64 from long text",
@@ -139,11 +139,11 @@ def binary() -> list[Document]:
     a, b = document_of(call, is_binary=False)["inputs"]
     a_size, b_size = document_of(call, is_binary=True)["inputs"]
     raw_a, raw_b = (x.raw for x in call.inputs)
-    asked = {"binary_data_output": True}
+    parameters = {"binary_data_output": True}
     mixed = [
-        rest_binary({"inputs": [a, b_size], "parameters": asked}, raw_b, "a in JSON"),
-        rest_binary({"inputs": [a_size, b], "parameters": asked}, raw_a, "b in JSON"),
-        rest_binary({"inputs": [b_size, a_size], "parameters": asked}, raw_b + raw_a, "b first"),
+        rest_binary({"inputs": [a, b_size], "parameters": parameters}, raw_b, "a in JSON"),
+        rest_binary({"inputs": [a_size, b], "parameters": parameters}, raw_a, "b in JSON"),
+        rest_binary({"inputs": [b_size, a_size], "parameters": parameters}, raw_b + raw_a, "b first"),
     ]
     outputs = [{"name": "sum", "parameters": {"binary_data": True}}]
     by_output = [rest_binary({"inputs": [a_size, b_size], "outputs": outputs}, raw_a + raw_b)]
@@ -158,19 +158,19 @@ def binary() -> list[Document]:
     raw_text = {**raw_fp32, "tail": b"\xfftext".hex()}
     length = len(rest_json(document_of(call, is_binary=False))["text"])
     return [
-        answered("mixed", call, [summed()], mixed),
-        answered("asked by output", add(outputs=("sum",)), [summed()], by_output),
-        answered(
+        accepted("mixed", call, [summed()], mixed),
+        accepted("requested by output", add(outputs=("sum",)), [summed()], by_output),
+        accepted(
             "length of JSON only", call, [summed()], [rest_json(document_of(call, is_binary=False), json_length=length)]
         ),
-        answered(
+        accepted(
             "raw body is one row",
             Call("rows", (tensor("x", "FP32", values, [1, 3]),)),
             [tensor("y", "FP32", values, [1, 3])],
             [raw_fp32],
         ),
-        answered("raw body", ident("FP32", values), [tensor("y", "FP32", values)], [raw_fp32]),
-        answered(
+        accepted("raw body", ident("FP32", values), [tensor("y", "FP32", values)], [raw_fp32]),
+        accepted(
             "raw body of BYTES",
             Call("bytes_one", (tensor("x", "BYTES", [b"\xfftext"]),)),
             [tensor("y", "BYTES", [b"\xfftext"])],
@@ -188,7 +188,7 @@ def requests() -> list[Document]:
         "text": "ü",
         "big": 2**64 - 1,
     }
-    seen = {
+    echoed = {
         name: value
         for key, value in kinds.items()
         for name, value in ((key, value), (f"type_of_{key}", type(value).__name__))
@@ -200,19 +200,19 @@ def requests() -> list[Document]:
     base64_text = x_text("BYTES", "[3]", coded, ',"parameters":{"content_type":"base64"}')[:-1]
     base64_text += ',"parameters":{"binary_data_output":true}}'
     return [
-        answered(
+        accepted(
             "no rows",
             Call("add", tuple(tensor(name, "FP32", [], [0, 4]) for name in "ab")),
             [tensor("sum", "FP32", [], [0, 4])],
         ),
-        answered("eight rows", add(rows=8, id='ü"\\\n'), [summed(8)]),
-        answered("scalar", Call("scalar", (tensor("x", "FP32", [2.5], []),)), [tensor("y", "FP32", [2.5], [])]),
-        answered("outputs in another order", one("two_out", 1.5, outputs=("o2", "o1")), [o2, o1]),
-        answered("one output", one("two_out", 1.5, outputs=("o2",)), [o2]),
-        answered(
-            "parameters", one("parameters", parameters=kinds, id="p"), [tensor("y", "FP32", [1.0])], parameters=seen
+        accepted("eight rows", add(rows=8, id='ü"\\\n'), [summed(8)]),
+        accepted("scalar", Call("scalar", (tensor("x", "FP32", [2.5], []),)), [tensor("y", "FP32", [2.5], [])]),
+        accepted("outputs in another order", one("two_out", 1.5, outputs=("o2", "o1")), [o2, o1]),
+        accepted("one output", one("two_out", 1.5, outputs=("o2",)), [o2]),
+        accepted(
+            "parameters", one("parameters", parameters=kinds, id="p"), [tensor("y", "FP32", [1.0])], parameters=echoed
         ),
-        answered(
+        accepted(
             "base64", base64_call, [tensor("y", "BYTES", elements)], [{**rest_json(base64_text), "wire": "rest-binary"}]
         ),
     ]

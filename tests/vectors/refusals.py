@@ -1,4 +1,4 @@
-"""Vectors that are refused."""
+"""Vectors of refused requests."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def refused_json() -> list[Document]:
         "empty body": ("add", "", ["JSON"]),
         "no JSON": ("add", "hello", ["JSON", "byte 0"]),
         "truncated": ("add", good[:-1], ["JSON"]),
-        "something behind": ("add", good + "x", ["JSON"]),
+        "trailing text": ("add", good + "x", ["JSON"]),
         "array": ("add", "[]", ["JSON", "byte 0"]),
         "inputs is an object": ("add", '{"inputs":{}}', ["inputs"]),
         "id is a number": ("add", f'{{"id":42,{good[1:]}', ["id"]),
@@ -108,8 +108,8 @@ def refused_tensors() -> list[Document]:
         refused("too few bytes", "add", all_wires(add().with_input(0, raw=bytes(12)))[1:3], "'a'", "12", "16"),
         refused("size is negative", "ident_FP32", sized(-1, bytes(4)), "binary_data_size", "-1"),
         refused("size is text", "ident_FP32", sized("4", bytes(4)), "binary_data_size"),
-        refused("bytes that nobody takes", "ident_FP32", sized(4, bytes(5)), "5", "4"),
-        refused("bytes that are missing", "ident_FP32", sized(4, bytes(3)), "3", "4"),
+        refused("unconsumed bytes", "ident_FP32", sized(4, bytes(5)), "5", "4"),
+        refused("missing bytes", "ident_FP32", sized(4, bytes(3)), "3", "4"),
         refused(
             "raw body of two inputs",
             "add",

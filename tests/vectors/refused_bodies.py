@@ -1,4 +1,4 @@
-"""Bodies in the formats of arrays that are refused: format by format, the model, the body, and what is said."""
+"""Refused bodies of each array format, with the model and the error text."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def columns(**arrays: Any) -> pa.RecordBatch:
 
 
 def by_hand(header: Any, data: bytes) -> bytes:
-    """What the library itself does not write."""
+    """Writes a file that the library cannot write."""
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + data
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 from contract import contract
-from observe import free_ports, plain, say
+from observe import free_ports, plain, write_line
 from pytriton.decorators import (
     batch,
     fill_optionals,
@@ -240,7 +240,7 @@ def main() -> None:
             "grpc": f"grpc://127.0.0.1:{grpc}",
             "metrics": f"http://127.0.0.1:{metrics}",
         }
-        say({**addresses, "token": triton.get_access_token()})
+        write_line({**addresses, "token": triton.get_access_token()})
         sys.stdin.read()
 
 
