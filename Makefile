@@ -1,7 +1,7 @@
-# Every verb a developer needs. Each works in a fresh clone: what it needs is made first.
+# Every target for development. Each works in a fresh clone: its prerequisites are built first.
 #
 # One wheel serves `run`, the tests and the benchmarks. PENSTOCK_PROFILE is its Cargo profile: `release`, or
-# `fast` to iterate with. Stamps in .make/ say what is done.
+# `fast` for development. Stamps in .make/ mark finished steps.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -28,13 +28,13 @@ WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
 
-setup: .make/dev ## Make .venv with everything that development needs
+setup: .make/dev ## Create .venv with everything for development
 
 build: $(WHEEL) ## Build the wheel into dist/ and install it in .venv
 
-run: $(WHEEL) .make/digits ## Train the digits example if need be, and serve it on 127.0.0.1:8000 and :8001
+run: $(WHEEL) .make/digits ## Train the digits example if necessary, and serve it on 127.0.0.1:8000 and :8001
 	@test -e examples/digits/model/digits.npz || $(BIN)/python examples/digits/train.py
-	@echo "Ctrl-C stops the server. Once it is up, ask it from another terminal:"
+	@echo "Ctrl-C stops the server. Once it is ready, send a request from another terminal:"
 	@echo "  curl -s http://$(or $(PENSTOCK_HTTP),127.0.0.1:8000)/v2/models/digits/infer -d @examples/digits/sample.json"
 	@exec $(BIN)/penstock serve examples/digits/app.py
 
@@ -48,10 +48,10 @@ test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the ins
 	$(BIN)/python $(MODE) -m pytest -n $(JOBS) --dist loadfile -m "not serial"
 	$(BIN)/python $(MODE) -m pytest -m serial
 
-chaos: $(WHEEL) .make/dev ## Do everything to a server at once for MINUTES (1), and see that nothing is lost, mixed or leaked
+chaos: $(WHEEL) .make/dev ## Run mixed load with faults for MINUTES (1), and check that nothing is lost, mixed or leaked
 	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) --json .make/chaos.json
 
-browser: ## Install the Chromium that the tests of the page at /docs drive
+browser: ## Install Chromium for the tests of the page at /docs
 	@missing=()
 	command -v chromium >/dev/null || missing+=(chromium)
 	command -v chromedriver >/dev/null || missing+=(chromium-driver)
@@ -62,7 +62,7 @@ browser: ## Install the Chromium that the tests of the page at /docs drive
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$${missing[@]}"
 	fi
 
-check: $(WHEEL) .make/dev ## Lint, type-check, and check the rules of the house
+check: $(WHEEL) .make/dev ## Lint, type-check, and check the house rules
 	cargo fmt --all --check
 	PYO3_PYTHON=$(CURDIR)/$(BIN)/python cargo clippy --locked --workspace --all-targets --features penstock-core/testing -- -D warnings
 	$(BIN)/ruff check
@@ -75,7 +75,7 @@ docs: $(WHEEL) .make/dev ## Build the documentation into site/, with the API ref
 	$(BIN)/python -m sphinx -q -W --keep-going -E -b html -c docs . site
 	@echo "site/index.html"
 
-fmt: .make/dev ## Format everything, and fix what the linter can
+fmt: .make/dev ## Format everything, and apply fixes of the linter
 	cargo fmt --all
 	$(BIN)/ruff check --fix
 	$(FORMAT)
@@ -83,22 +83,22 @@ fmt: .make/dev ## Format everything, and fix what the linter can
 bench: $(WHEEL) .make/dev ## Run the benchmarks and print their tables
 	$(BIN)/python -m benches.load run
 
-bench-smoke: $(WHEEL) .make/dev ## Run each benchmark for a moment, to see that it works; its numbers mean nothing
+bench-smoke: $(WHEEL) .make/dev ## Run each benchmark for a moment, to check that it works; the numbers are meaningless
 	$(BIN)/python -m benches.load smoke
 
-gen: .make/system ## Write the Rust of proto/
+gen: .make/system ## Generate the Rust code of proto/
 	cargo run --locked -p penstock-codegen
 
-clean: ## Remove everything that was made, models included
+clean: ## Remove all build outputs, including models
 	rm -rf .make .venv dist site target benches/load/tools/target rust/*/fuzz/target .mypy_cache .pytest_cache .ruff_cache .hypothesis examples/*/model
 
-# System packages: installed where apt and the rights are there, else named.
+# System packages: installed as root with apt, else listed.
 .make/system:
 	@mkdir -p .make
 	@missing=()
 	command -v curl >/dev/null || missing+=(curl)
 	command -v cc >/dev/null || missing+=(gcc libc6-dev)
-	# Some tests use it, and are skipped where it is not.
+	# Some tests need it, and are skipped without it.
 	if [[ $$(id -u) -eq 0 ]] && command -v apt-get >/dev/null; then
 	  command -v redis-server >/dev/null || missing+=(redis-server)
 	fi
@@ -109,7 +109,7 @@ clean: ## Remove everything that was made, models included
 	  fi
 	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends "$${missing[@]}"
 	fi
-	command -v cargo >/dev/null || { echo "there is no cargo: install Rust $$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer, see https://rustup.rs" >&2; exit 1; }
+	command -v cargo >/dev/null || { echo "cargo is not installed: install Rust $$(sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml) or newer, see https://rustup.rs" >&2; exit 1; }
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { echo "$(PYTHON) is too old, Python 3.10 or newer is needed" >&2; exit 1; }
 	@touch $@
 
@@ -130,7 +130,7 @@ $(WHEEL): .make/venv $(WHEEL_SOURCES)
 	$(PIP) install -q --group dev
 	@touch $@
 
-# The wheel goes first: the examples name `penstock`, which must not come from anywhere else.
+# The wheel is installed first: the examples require `penstock`, which must not come from a package index.
 .make/digits: examples/digits/requirements.txt | $(WHEEL)
 	$(PIP) install -q -r examples/digits/requirements.txt
 	@touch $@

@@ -1,6 +1,6 @@
-"""Looks at what is built with: licences, sources and doubles of crates, and known advisories of crates and packages.
+"""Checks the dependencies: licences, sources and duplicates of crates, and known advisories of crates and packages.
 
-The databases of advisories are on the network. Where they are not reached, that is printed, and the rest still counts.
+The advisory databases are on the network. If they are unreachable, that is printed, and the other checks still count.
 """
 
 from __future__ import annotations

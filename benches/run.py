@@ -1,7 +1,7 @@
 """Runs every benchmark, from the inside out: the Rust crates, the boundary to Python, and the whole server.
 
 python benches/run.py            the numbers; some minutes
-python benches/run.py --smoke    a moment of each, to see that all works; its numbers mean nothing
+python benches/run.py --smoke    a moment of each, to check that all work; the numbers are meaningless
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORKLOADS = "m1,m1b,m2mean,m2json,m2out,m4b"
 
 
 def main() -> int:
-    """The exit status: 1 if a benchmark failed, whatever its numbers."""
+    """Runs the benchmarks; exit status 1 if one failed."""
     parser = argparse.ArgumentParser(description="Run every benchmark.")
     parser.add_argument("--smoke", action="store_true", help="a moment of each, to see that all works")
     smoke = parser.parse_args().smoke

@@ -1,1 +1,1 @@
-"""The integrations of functions: what a call through each costs beside the plain path, and batches beside FastAPI."""
+"""Benchmarks of the function integrations: calls compared with plain models, and batches compared with FastAPI."""

@@ -1,7 +1,7 @@
-"""`python -m benches.functions`: what a call through each integration of functions costs, and batches beside FastAPI.
+"""`python -m benches.functions`: cost of a call through each function integration, and batches compared with FastAPI.
 
 Run it at the repository's root on a machine that does nothing else. FastAPI's environment and the loader are those of
-benches/load. With `--smoke` it only shows that it works.
+benches/load. With `--smoke`, it only checks that it works.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GOOD = {None: "", True: "yes", False: "no"}
 
 
 def main() -> int:
-    """Measures, prints, and keeps what was asked to be kept."""
+    """Measures, prints, and saves the requested results."""
     parser = argparse.ArgumentParser(prog="python -m benches.functions", description=__doc__)
     parser.add_argument("what", nargs="?", choices=("all", "calls", "batches"), default="all")
     parser.add_argument("--seconds", type=float, default=0.1, help="of each turn with single rows (default: 0.1)")
@@ -54,12 +54,12 @@ def main() -> int:
 
 
 def table_of_calls(calls: Sequence[Added]) -> str:
-    """As Markdown."""
+    """Formats the results as Markdown."""
     return _table(_ADDED, [_cells_of_call(one) for one in calls])
 
 
 def table_of_batches(rows: Sequence[Batch]) -> str:
-    """As Markdown."""
+    """Formats the results as Markdown."""
     return _table(_BATCHES, [_cells_of_batch(one) for one in rows])
 
 

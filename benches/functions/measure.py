@@ -1,4 +1,4 @@
-"""What is measured, in turns: a difference or a ratio is of numbers from the same moments."""
+"""Measurements in turns, so that differences and ratios are of numbers from the same moments."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from benches.load.loader import load
 
 INTEGRATIONS = ("inferless", "modelbit", "openinference")
 MOST_ADDED_US = 30
-"""Microseconds that an integration's call may take beyond the plain path's."""
+"""Target of the overhead of an integration's call, in microseconds."""
 LEAST_TIMES = 10
-"""So many times FastAPI's loop, at least."""
+"""Target of the speed-up over FastAPI's loop."""
 ROWS = 10_000
 _SHORT_WARM_UP = 0.05
 """Seconds before turns other than the first."""
@@ -24,30 +24,30 @@ _SHORT_WARM_UP = 0.05
 
 @dataclass(frozen=True)
 class Added:
-    """What one way of being called costs beside the plain path."""
+    """Cost of one kind of call, compared with the plain path."""
 
     what: str
     place: str
     us: float
-    """Its p50: the lower quartile of the turns', as what else a machine does only ever adds."""
+    """The p50 latency: the lower quartile of the turns, because other work of the machine only adds to it."""
     plain_us: float
     by_medians_us: float
-    """What it adds by the medians of the turns."""
+    """The overhead by the medians of the turns."""
     is_integration: bool
 
     @property
     def added_us(self) -> float:
-        """What it adds."""
+        """The overhead in microseconds."""
         return self.us - self.plain_us
 
     def good(self) -> bool | None:
-        """Whether it is as it shall be; None where nothing was said."""
+        """True if the target is met; None without a target."""
         return self.added_us <= MOST_ADDED_US if self.is_integration else None
 
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of rows, of a handler that loops over them and of the integration."""
+    """A batch of rows: results of a handler that loops over them, and of the integration."""
 
     what: str
     place: str
@@ -55,21 +55,21 @@ class Batch:
     penstock_ms: float
 
     def times(self) -> float:
-        """How many times faster the integration is."""
+        """The speed-up of the integration."""
         return self.fastapi_ms / self.penstock_ms
 
     @property
     def has_same_function(self) -> bool:
-        """Whether FastAPI's handler has the deployment's function, and not another one that was written for rows."""
+        """True if FastAPI's handler calls the function of the deployment, not one that was written for rows."""
         return self.what != "score"
 
     def good(self) -> bool | None:
-        """Whether it is as it shall be; None where nothing was said."""
+        """True if the target is met; None without a target."""
         return self.times() >= LEAST_TIMES if self.has_same_function else None
 
 
 def calls() -> dict[tuple[str, str], Question]:
-    """The ways of one row: plain models of three kinds, and the integrations, with user code in both places."""
+    """Kinds of calls with one row: three plain models, and the integrations with user code in both places."""
     ways: dict[tuple[str, str], Question] = {}
     for place in PLACES:
         for kind in ("plain", "open", "routed"):
@@ -80,7 +80,7 @@ def calls() -> dict[tuple[str, str], Question]:
 
 
 def added(running: Running, seconds: float, turns: int) -> list[Added]:
-    """One row at a time by one connection: the integrations and the plain path take turns."""
+    """Measures one row at a time over one connection: the integrations and the plain path take turns."""
     ways = calls()
     p50 = _in_turns(running, ways, seconds, turns)
     return [_added(name, place, p50) for name, place in ways if name != "plain"]
@@ -94,7 +94,7 @@ def _added(name: str, place: str, p50: Mapping[tuple[str, str], Sequence[float]]
 
 
 def batch_questions() -> dict[tuple[str, str], Question]:
-    """The ways of a batch: FastAPI's loop, and the integration with user code in both places."""
+    """Kinds of calls with a batch: FastAPI's loop, and the integration with user code in both places."""
     ways: dict[tuple[str, str], Question] = {}
     for name, rows, right in _batches():
         body = {"data": rows}
@@ -107,13 +107,13 @@ def batch_questions() -> dict[tuple[str, str], Question]:
 
 
 def frames_question() -> Question:
-    """The rows of `score`, of which FastAPI's handler makes a frame each. It takes seconds."""
+    """Rows of `score`. FastAPI's handler creates a frame for each, which takes seconds."""
     rows, right = next((rows, right) for name, rows, right in _batches() if name == "score")
     return Question(fastapi(), "/frames", {"data": rows}, right)
 
 
 def batches(running: Running, seconds: float, turns: int) -> list[Batch]:
-    """Batches of rows, one after the other by one connection: the integration and FastAPI take turns."""
+    """Measures batches of rows, one after the other over one connection: the integration and FastAPI take turns."""
     ways = batch_questions()
     p50 = {way: statistics.median(of) / 1e3 for way, of in _in_turns(running, ways, seconds, turns).items()}
     p50["frames", "fastapi"] = running.check(frames_question()) * 1e3
@@ -134,7 +134,7 @@ def _batches() -> Iterator[tuple[str, list[Any], list[Any]]]:
 
 
 def _score(customer: Mapping[str, float]) -> float:
-    """As apps/deployments/score has it, without numpy."""
+    """The function of apps/deployments/score, without numpy."""
     values = [customer[name] for name in ("age", "income", "visits", "spent")]
     first = [[(-1 + 2 * (16 * row + column) / 63) / 40 for column in range(16)] for row in range(4)]
     hidden = [math.tanh(sum(value * first[row][column] for row, value in enumerate(values))) for column in range(16)]
@@ -144,13 +144,13 @@ def _score(customer: Mapping[str, float]) -> float:
 def _in_turns(
     running: Running, ways: Mapping[tuple[str, str], Question], seconds: float, turns: int
 ) -> dict[tuple[str, str], list[float]]:
-    """The p50 of each, in microseconds, one for each turn."""
+    """The p50 latencies of each, in microseconds, one per turn."""
     for question in ways.values():
         running.check(question)
     found: dict[tuple[str, str], list[float]] = {way: [] for way in ways}
     order = random.Random(turns)
     for turn in range(turns):
-        # In another order each time: who comes after whom is in no number.
+        # In a different order each time, so that the order does not affect a result.
         for way, question in order.sample(list(ways.items()), len(ways)):
             warm_up = seconds if turn == 0 else _SHORT_WARM_UP
             counts = load(running.call(question), connections=1, seconds=seconds, warm_up=warm_up)

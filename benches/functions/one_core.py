@@ -9,11 +9,11 @@ from contextlib import contextmanager
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """Holds this process, and those that it starts meanwhile, to one core.
+    """Pins this process, and those that it starts meanwhile, to one core.
 
-    A call has several threads wake each other. Between cores a wake takes from 1 to 50 microseconds, as the scheduler
-    happens to place them and a core happens to sleep, which is more than what is to be seen. On one core what is left
-    is the work that a call makes.
+    A call has several threads wake each other. Between cores, a wake-up takes 1 to 50 microseconds, depending on the
+    placement of threads and on sleeping cores, which is more than the differences to be measured. On one core, only
+    the work of a call remains.
     """
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {max(before)})

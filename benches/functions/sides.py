@@ -1,4 +1,4 @@
-"""Who is asked: Penstock with plain models, with each integration, and FastAPI; how each is started and asked."""
+"""Servers and requests of the benchmark: Penstock with plain models and with each integration, and FastAPI."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from benches.load.systems import VENVS
 
 APPS = Path(__file__).parent / "apps"
 PLACES = ("server", "process")
-"""Where user code runs: in the server's process, or in one of its own."""
+"""Process of user code: the server's, or a separate one."""
 STARTS = 60.0
 """Seconds that a server may take to start."""
 _TIMEOUT = 60.0
@@ -30,17 +30,17 @@ _JSON = "content-type: application/json"
 
 @dataclass(frozen=True)
 class Server:
-    """A server to be started."""
+    """A server to start."""
 
     name: str
     command: Sequence[str]
     ready: str
-    """A path that answers 200 when it is ready."""
+    """A path that returns 200 when the server is ready."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A request, and what its answer holds if it is right."""
+    """A request and its expected response."""
 
     server: Server
     path: str
@@ -48,7 +48,7 @@ class Question:
     right: Any
 
     def fits(self, answer: Any) -> bool:
-        """Whether an answer is the right one: numbers of the tensor `y`, or what is under `data`."""
+        """True if a response is right: by the numbers of the tensor `y`, or by its `data`."""
         if "outputs" in answer:
             return [one["data"] for one in answer["outputs"] if one["name"] == "y"] == [self.right]
         return bool(_near(answer.get("data"), self.right))
@@ -67,13 +67,13 @@ def penstock(name: str, path: Path, ready: str, *options: str) -> Server:
 
 
 def fastapi() -> Server:
-    """FastAPI's rows, with the environment that benches/load has."""
+    """FastAPI with rows, in the environment of benches/load."""
     python = VENVS / "fastapi" / "bin" / "python"
     return Server("fastapi", [str(python), str(APPS / "fastapi_rows.py")], "/ready")
 
 
 def plain(place: str, kind: str = "plain") -> Question:
-    """A model of Penstock's own: `plain` (its tensors are declared), `open` (requests as they are), or `routed`."""
+    """A native model: `plain` (declared tensors), `open` (raw requests), or `routed`."""
     server = penstock("native", APPS / "native.py", "/v2/health/ready")
     if kind == "routed":
         return Question(server, f"/routed/{place}", {"data": 1.5}, 3.0)
@@ -81,7 +81,7 @@ def plain(place: str, kind: str = "plain") -> Question:
 
 
 def integration(name: str, place: str) -> Question:
-    """The same through an integration."""
+    """The same function through an integration."""
     isolation = f"isolation={place}"
     if name == "modelbit":
         server = penstock(f"modelbit-{place}", APPS / "deployments" / "double", "/v1/double", isolation)
@@ -93,14 +93,14 @@ def integration(name: str, place: str) -> Question:
 
 
 class Running:
-    """Servers that answer, started when the first question is for them, until the block ends."""
+    """Running servers; each starts with its first request, and ends with the block."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._folder, self._stack = folder, stack
         self._addresses: dict[str, str] = {}
 
     def call(self, question: Question) -> Call:
-        """What the loader sends for a question."""
+        """The request of the loader."""
         address = self._address(question.server)
         name = f"{question.server.name}{question.path}".replace("/", "_")
         body = self._folder / name
@@ -108,10 +108,10 @@ class Running:
         return Call("http", address, question.path, body, (_JSON,), _TIMEOUT)
 
     def check(self, question: Question) -> float:
-        """Asks once, and says how many seconds it took.
+        """Sends one request, and returns its seconds.
 
         Raises:
-            RuntimeError: the answer is wrong.
+            RuntimeError: the response is wrong.
         """
         url = f"http://{self._address(question.server)}{question.path}"
         asked = urllib.request.Request(url, json.dumps(question.body).encode(), {"content-type": "application/json"})
@@ -132,7 +132,7 @@ class Running:
 
 @contextmanager
 def running() -> Iterator[Running]:
-    """Starts servers as they are asked for, and ends them all."""
+    """Starts servers on demand, and ends them all."""
     with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
         yield Running(Path(folder), stack)
 
@@ -143,7 +143,7 @@ def _serving(server: Server, folder: Path) -> Iterator[str]:
         raise SystemExit(f"there is no {server.command[0]}; see benches/load/README.md")
     (port,) = free_ports(1)
     where = [str(port)] if server.name == "fastapi" else ["--http", f"127.0.0.1:{port}"]
-    # Numerical libraries would use all cores for one call, and so hide the server.
+    # Numerical libraries would use all cores for one call, and hide the cost of the server.
     environment = {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.environ.get("PYTHONPATH", "")}
     processes = Processes([*server.command, *where], environment=environment, log=folder / f"{server.name}.log")
     try:

@@ -1,7 +1,7 @@
-"""`python -m benches.kserve`: both products, one after the other, and a table of what each did and by how much.
+"""`python -m benches.kserve`: both products one after the other, and a table of results with ratios.
 
 Run it at the repository's root on a machine that does nothing else. KServe's environment and the loader are those of
-benches/load. With `--seconds 0.2 --repeats 1` it only shows that it works.
+benches/load. With `--seconds 0.2 --repeats 1`, it only checks that it works.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Wish:
 
 @dataclass(frozen=True)
 class Number:
-    """One thing that was measured of one product."""
+    """One measurement of one product."""
 
     what: str
     unit: str
@@ -49,7 +49,7 @@ class Number:
 
 @dataclass(frozen=True)
 class Row:
-    """One number of both."""
+    """One number of both products."""
 
     what: str
     unit: str
@@ -59,19 +59,19 @@ class Row:
     wish: Wish
 
     def ratio(self) -> float:
-        """How many times better Penstock is."""
+        """Ratio by which Penstock is better."""
         first, second = (self.penstock, self.kserve) if self.more_is_better else (self.kserve, self.penstock)
         return first / second if second else float("inf")
 
     def good(self) -> bool | None:
-        """Whether it is as it shall be; None where nothing was said."""
+        """True if the target is met; None without a target."""
         if self.wish.below:
             return self.penstock < self.wish.below
         return self.ratio() >= self.wish.times if self.wish.times else None
 
 
 def measure(folder: Path, seconds: float, connections: int, repeats: int) -> list[Row]:
-    """The products take turns, so that both meet the same machine; each row has the medians."""
+    """Measures both products in turns, so that they have the same conditions; each row has the medians."""
     build()
     sides = both()
     found: dict[str, dict[str, list[Number]]] = {}
@@ -129,7 +129,7 @@ def _load(call: Call, connections: int, seconds: float) -> dict[str, float]:
 
 
 def _blocking(server: Running, folder: Path, seconds: float) -> Iterator[Number]:
-    """A predict that blocks for 50 ms, and the liveness probe meanwhile."""
+    """Measures the liveness probe during predictions that block for 50 ms."""
     what = f"a predict that blocks 50 ms, {BLOCKING_CLIENTS} clients"
     with probing(server.http) as took:
         rate = _load(_v1(server.http, "blocking", folder), BLOCKING_CLIENTS, seconds)["rps"]
@@ -138,7 +138,7 @@ def _blocking(server: Running, folder: Path, seconds: float) -> Iterator[Number]
 
 
 def _hop(side: Side, predictor: Running, folder: Path, seconds: float) -> Iterator[Number]:
-    """What a transformer adds to its predictor's time, one request after the other."""
+    """Measures the time that a transformer adds to its predictor, one request after the other."""
     with serving(side, folder / "transformer.log", f"--predictor_host={predictor.http}") as transformer:
         through, direct = (
             _load(_v1(address, "double", folder), 1, seconds)["p50_us"] / 1e3

@@ -1,4 +1,4 @@
-"""Asks whether a server lives, as kubelet does, while others keep it busy."""
+"""Liveness probes like those of kubelet, while the server is under load."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _EVERY = 0.02
-"""Seconds between two probes. Kubelet's are rarer; a 99th percentile wants some hundred."""
+"""Seconds between two probes. Kubelet's are rarer; a 99th percentile needs some hundred."""
 _LONGEST = 30.0
 
 
 @contextmanager
 def probing(address: str) -> Iterator[list[float]]:
-    """The seconds that each probe of `/` took, while the block runs; one that is not answered took the longest."""
+    """Seconds of each probe of `/` while the block runs; a failed probe counts as the longest."""
     took: list[float] = []
     over = threading.Event()
 

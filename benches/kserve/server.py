@@ -1,4 +1,4 @@
-"""The server under test: what it imports is KServe, or Penstock in its place. Its arguments are a pod's flags."""
+"""The server under test, with KServe or with Penstock as its replacement. Its arguments are the flags of a pod."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from kserve.logging import configure_logging  # noqa: E402
 
 
 class Double(Model):
-    """Hardly any work: what is measured is the way to it."""
+    """Hardly any work, to measure the overhead of a call."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """Twice as much, in the request's protocol."""
+        """Returns twice the numbers, in the request's protocol."""
         if isinstance(payload, dict):
             return {"predictions": [[2 * number for number in row] for row in payload["instances"]]}
         values = payload.inputs[0].as_numpy() * np.float32(2)
@@ -42,28 +42,28 @@ class Awaited(Double):
     """The model as a coroutine."""
 
     async def predict(self, payload: Any, headers: Any = None) -> Any:  # type: ignore[override]
-        """Twice as much."""
+        """Returns twice the numbers."""
         return super().predict(payload, headers)
 
 
 class Blocking(Model):
-    """A library that computes for 50 ms and lets other threads run meanwhile."""
+    """A library that computes for 50 ms and releases the GIL meanwhile."""
 
     def predict(self, payload: Any, headers: Any = None) -> Any:
-        """What came."""
+        """Returns the input."""
         time.sleep(0.05)
         return {"predictions": payload["instances"]}
 
 
 class Transformer(Model):
-    """Passes on to the predictor."""
+    """Forwards to the predictor."""
 
     async def preprocess(self, payload: Any, headers: Any = None) -> Any:
-        """As it came."""
+        """Returns the request unchanged."""
         return payload
 
     async def postprocess(self, result: Any, headers: Any = None) -> Any:
-        """As it came back."""
+        """Returns the response unchanged."""
         return result
 
 

@@ -19,7 +19,7 @@ STARTS = 60.0
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two."""
+    """One of the two products."""
 
     name: str
     python: list[str]
@@ -27,17 +27,17 @@ class Side:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that answers."""
+    """A running server."""
 
     http: str
     grpc: str
     started: float
-    """Seconds from its start until its model was ready."""
+    """Seconds from the start until the model was ready."""
     processes: Processes
 
 
 def both() -> list[Side]:
-    """KServe first; its environment is the one that benches/load has."""
+    """KServe first, in the environment of benches/load."""
     if missing := SYSTEMS["kserve"].missing():
         raise SystemExit(f"{missing}; see benches/load/README.md")
     penstock = [sys.executable, "-m", "penstock", "shim", "kserve", "--", sys.executable]
@@ -46,7 +46,7 @@ def both() -> list[Side]:
 
 @contextmanager
 def serving(side: Side, log: Path, *flags: str) -> Iterator[Running]:
-    """The server with a pod's flags."""
+    """Starts the server with the flags of a pod."""
     http, grpc = free_ports(2)
     began = time.monotonic()
     command = [*side.python, str(SCRIPT), f"--http_port={http}", f"--grpc_port={grpc}", *flags]

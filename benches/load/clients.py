@@ -39,7 +39,7 @@ def penstock(scheme: str, address: str, _: int) -> Callable[[str, Any], Infer]:
 
 
 def triton_http(_: str, address: str, __: int) -> Callable[[str, Any], Infer]:
-    """One client for each thread, as its documentation asks for."""
+    """One client per thread, as its documentation requires."""
     import tritonclient.http as triton
 
     local = threading.local()
@@ -83,7 +83,7 @@ SIDES = {
 
 
 def per_second(infer: Infer, threads: int, seconds: float) -> float:
-    """Calls that end within the time, from so many threads."""
+    """Number of calls that end within the time, from several threads."""
     began = 0.0
 
     def begin() -> None:

@@ -3,7 +3,7 @@
     python -m benches.load.delays --seconds 4 --repeats 3
 
 One server has a model for each rule, over simulated accelerators that take b + a n milliseconds for n rows. For each
-cost, number of instances, kind of arrivals and load, the rules take turns under the very same arrivals. Prints mean and
+cost, number of instances, kind of arrivals and load, the rules take turns under identical arrivals. Prints mean and
 p99 in milliseconds, and the default's mean over that of the best fixed delay, which differs from row to row.
 """
 
@@ -49,7 +49,7 @@ class Cell:
 
 @contextmanager
 def serving(call_ms: float, row_ms: float, instances: int) -> Iterator[str]:
-    """A server of all rules; its address."""
+    """Runs a server with all rules and yields its address."""
     (port,) = free_ports(1)
     environment = {
         "BENCH_PORT": str(port),

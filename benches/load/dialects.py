@@ -1,7 +1,7 @@
 """Encoding of tensors for each server: bodies of requests, and values of responses.
 
-"json", "bin" and "grpc" are the Open Inference Protocol's; servers without it have spellings of their own for the
-same tensors.
+"json", "bin" and "grpc" are the Open Inference Protocol's; other servers encode the same tensors
+differently.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _OCTETS = "Content-Type: application/octet-stream"
 
 @dataclass(frozen=True)
 class Message:
-    """A body and the headers that go with it, as the loader takes them."""
+    """A body with its headers, in the form of the loader."""
 
     body: bytes
     headers: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ def request(dialect: str, model: str, sent: Sent) -> Message:
 
 
 def answer(dialect: str, model: str, values: Array) -> bytes:
-    """The answer of one tensor "y" in one of the protocol's formats: what the bare echo sends."""
+    """The response with one tensor "y" in a format of the protocol, for the bare echo."""
     shape, raw = list(values.shape), values.tobytes()
     head = f'{{"model_name":"{model}","model_version":"1","outputs":[{{"name":"y","datatype":"FP32","shape":{shape}'
     match dialect:
@@ -99,11 +99,11 @@ def answer(dialect: str, model: str, values: Array) -> bytes:
 
 
 def values_of(dialect: str, body: bytes) -> Array:
-    """The FP32 values of an answer, flat.
+    """The FP32 values of a response, flat.
 
     Raises:
-        ValueError: they cannot be found.
-        LookupError: likewise.
+        ValueError: the response has no values.
+        LookupError: the response lacks a member.
     """
     if dialect == "grpc":
         return _grpc_values(body)
@@ -144,7 +144,7 @@ def _msgpack(sent: Sent) -> bytes:
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, bytes]]:
-    """The length-delimited fields of a protobuf message; others are passed over."""
+    """The length-delimited fields of a protobuf message; others are skipped."""
     position = 0
 
     def varint() -> int:

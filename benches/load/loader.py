@@ -20,7 +20,7 @@ _SLACK_SECONDS = 90
 
 @dataclass(frozen=True)
 class Call:
-    """One request, to be sent again and again."""
+    """One request, which is sent repeatedly."""
 
     wire: str
     """ "http" or "grpc"."""

@@ -19,7 +19,7 @@ def provenance() -> dict[str, Any]:
     return {
         "machine": machine(),
         "commit": _git("rev-parse", "--short=12", "HEAD") or "unknown",
-        # Results go into this checkout, and do not make it another one.
+        # Results are written into this checkout, and do not count as changes of it.
         "modified": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "command": shlex.join(["python", "-m", "benches.load", *sys.argv[1:]]),
         "date": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

@@ -1,4 +1,4 @@
-"""The inputs of the workloads, and the values that have to come back."""
+"""Inputs of the workloads, and the expected values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server's processes: their start, their cost as Linux counts it, and their end."""
+"""Processes of a server: start, cost as counted by Linux, and end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def busy_seconds() -> float:
-    """Processor seconds that the whole machine has spent, all cores together."""
+    """Processor seconds of the whole machine, on all cores."""
     user, nice, system, _idle, _wait, interrupt, soft, *_ = map(
         int, Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     )
@@ -60,14 +60,14 @@ class Processes:
         self._seen: set[int] = set()
 
     def ended(self) -> int | None:
-        """The exit status, once there is one."""
+        """The exit status; None while it runs."""
         return self._leader.poll()
 
     def until_ready(self, url: str, seconds: float) -> None:
-        """Waits until that page is there.
+        """Waits until a page is served.
 
         Raises:
-            RuntimeError: it is not there in so many seconds, or the server has ended; with the end of its log.
+            RuntimeError: the wait timed out, or the server has ended; with the end of its log.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline and self.ended() is None:
@@ -92,7 +92,7 @@ class Processes:
         return len(self._tree())
 
     def stop(self) -> None:
-        """Ends the server, first politely: its leader, then all that were seen with it."""
+        """Ends the server with increasingly forceful signals: first the leader, then all known processes."""
         self._tree()
         for number, patience in _GENTLE:
             pids = [self._leader.pid] if number == signal.SIGINT else self._alive()
@@ -130,10 +130,10 @@ class Processes:
 def _entries() -> Iterable[_Entry]:
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            # The name may hold spaces and parentheses; what follows it does not.
+            # The name may contain spaces and parentheses; the rest does not.
             fields = (folder / "stat").read_text().rpartition(")")[2].split()
         except OSError:
-            continue  # it has just ended
+            continue  # the process has just ended
         state, parent, session = fields[0], int(fields[1]), int(fields[3])
         yield _Entry(int(folder.name), parent, session, state, int(fields[11]) + int(fields[12]))
 

@@ -96,7 +96,7 @@ def _share(workload: Workload, group: Sequence[Line], lines: Sequence[Line]) -> 
         return f"{median(line['rps'] for line in group) / ceiling:.3f}"
 
     def turn(line: Line) -> tuple[Any, ...]:
-        # Numbers of different runs are from different minutes.
+        # Different runs are not comparable: they are from different times.
         return line["date"], line["command"], line["wire"], line["connections"], line["turn"]
 
     echo = {turn(line): line["rps"] for line in lines if line["system"] == ECHO}

@@ -1,4 +1,4 @@
-"""Runs systems against workloads, in turns: a ratio is of numbers from the same minutes."""
+"""Runs systems against workloads in turns, so that ratios are of numbers from the same minutes."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Settings:
 
 @dataclass
 class Run:
-    """The lines of one run, written as they come."""
+    """Results of one run, written line by line."""
 
     settings: Settings
     about: dict[str, Any] = field(default_factory=provenance)
     faults: list[str] = field(default_factory=list)
-    """Wrong answers and errors: reasons not to believe the numbers."""
+    """Wrong responses and errors, which invalidate the numbers."""
 
     def emit(self, kind: str, **line: Any) -> None:
         """Appends one line of results."""
@@ -133,7 +133,7 @@ def _measure(servers: Sequence[Server], workload: Workload, wires: tuple[str, ..
 
 
 def _judge(counts: dict[str, Any], where: str, workload: Workload, result: Run) -> None:
-    # An overloaded server may refuse: that is what its workload is about.
+    # An overloaded server may refuse: its workload measures that.
     if counts["errors"] and not workload.rate:
         result.fault(f"{where}: {counts['codes']} {counts['first_error'] or ''}")
     if counts["different"]:

@@ -18,7 +18,7 @@ _PAUSE_SECONDS = 0.05
 
 
 class StartFailed(Exception):
-    """The server did not give a good answer in time."""
+    """The server did not return a right response in time."""
 
 
 class Server:
@@ -40,7 +40,7 @@ class Server:
             "BENCH_PORT": str(self._http),
             "BENCH_GRPC_PORT": str(self._grpc),
             "BENCH_METRICS_PORT": str(metrics),
-            # Numerical libraries would use all cores for one call, and so hide the server.
+            # Numerical libraries would use all cores for one call, and hide the cost of the server.
             "OMP_NUM_THREADS": "1",
             "BENCH_COUNT": str(self._count),
             **self.system.environment,
@@ -87,7 +87,7 @@ class Server:
         return payloads.problem(self.workload, self.system.dialects[wire], saved.read_bytes())
 
     def measure(self, wire: str, connections: int, *, seconds: float, warm_up: float) -> dict[str, Any]:
-        """The loader's counts, and what the server's processes spent for them."""
+        """Counts of the loader, and the cost of the server's processes."""
         before, computed = self._spent(), self._computed()
         counts = loader.load(
             self.call(wire), connections=connections, seconds=seconds, warm_up=warm_up, rate=self.workload.rate

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-# Triton's Python backend loads the libpython of the interpreter that made its environment.
+# Triton's Python backend loads the libpython of the interpreter that created its environment.
 LIBPYTHON = {"LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or "")}
 MESSAGES = 10_000
 CALL = "/inference.GRPCInferenceService/ModelStreamInfer"
@@ -76,7 +76,7 @@ class Side:
         self.runs: list[dict[str, Any]] = []
 
     def run(self, bodies: dict[str, str], clients: int) -> None:
-        """Reads as many streams at once, to their ends."""
+        """Reads several streams at once, to their ends."""
         command = [binary("streams"), self.wire, f"127.0.0.1:{self.port}", self.path, bodies[self.wire]]
         done = subprocess.run([*command, str(clients), str(MESSAGES)], capture_output=True, text=True, check=False)
         if done.returncode or not done.stdout:
@@ -84,17 +84,17 @@ class Side:
         self.runs.append(json.loads(done.stdout))
 
     def median(self, key: str) -> float:
-        """Over all runs."""
+        """Median of a value over all runs."""
         return statistics.median(run[key] for run in self.runs)
 
 
 def sides(folder: str, names: list[str]) -> list[Side]:
-    """The servers whose environments are there."""
+    """Servers whose environments are installed."""
     venvs = Path(os.environ.get("BENCH_VENVS", "bench-data/venvs"))
     ports = [free_port() for _ in range(5)]
     triton = free_ports_in_a_row(3)
     answer = f"{folder}/answer"
-    # As long as an answer of penstock's.
+    # As long as a response of Penstock.
     Path(answer).write_bytes(b"\x12\x40" + bytes(64))
     limit = [binary("limit"), str(ports[0]), str(ports[1]), answer, answer, answer]
     own = [sys.executable, str(HERE / "servers/penstock_streams.py"), str(ports[2]), str(ports[3])]
@@ -129,7 +129,7 @@ def is_up(side: Side) -> bool:
 
 @contextlib.contextmanager
 def started(found: list[Side], log: Any) -> Iterator[None]:
-    """The servers, up."""
+    """Runs the servers."""
     processes: dict[str, subprocess.Popen[bytes]] = {}
     try:
         for side in found:

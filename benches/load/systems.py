@@ -29,7 +29,7 @@ class Launch:
     http: int
     grpc: int
     answers: Mapping[str, Path]
-    """Files with the right answers by wire: the echo's whole knowledge."""
+    """Files with the right responses by wire format, for the echo."""
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ class Workload:
     accelerator: bool = False
     """True if the simulated accelerator is the limit, not the server."""
     rate: float = 0
-    """Requests a second to start, whatever comes back; 0 for a closed loop."""
+    """Requests a second of an open loop; 0 for a closed loop."""
     arrivals: str = "even"
     """Distribution of an open loop's requests: "even", "poisson" or "bursts"."""
     leave: float = 0
@@ -36,7 +36,7 @@ class Workload:
     """Seconds after which the client gives up."""
 
     def ceiling(self, connections: int) -> float | None:
-        """The most requests a second that the model itself allows, where that is known."""
+        """The most requests a second that the model allows, if known."""
         if not self.accelerator:
             return None
         rows = min(connections, MAX_BATCH) if self.batching else 1

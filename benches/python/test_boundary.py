@@ -1,9 +1,9 @@
-"""The boundary between Rust and Python: what a call costs beside the handler's own work.
+"""The boundary between Rust and Python: the cost of a call without the work of the handler.
 
     pytest benches/python
 
-Times are reported and never asserted on. `extra_info` holds what the server itself counted: for how long the
-interpreter was held outside the handler, for each call of the handler and for each row.
+Times are reported and never asserted on. `extra_info` has the counters of the server: the time
+of the GIL outside the handler, per call of the handler and per row.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def double(x: Any) -> Any:
     batching=Batching(max_size=1),
 )
 def hand_back(x: Any) -> Any:
-    """Its answer is the caller's own array, which has to be copied."""
+    """Returns the input array, which has to be copied."""
     return x
 
 
@@ -50,7 +50,7 @@ def hand_back(x: Any) -> Any:
     batching=Batching(max_size=1),
 )
 def make(x: Any) -> Any:
-    """Its answer is a new array, which the server may take as it is."""
+    """Returns a new array, which the server borrows."""
     return np.full((1, *PICTURE), x[0, 0], np.float32)
 
 
@@ -61,7 +61,7 @@ def client() -> Iterator[Client]:
 
 
 def counters(client: Client, name: str) -> dict[str, float]:
-    """The counters of a model that say where its calls' time went: seconds, calls and rows."""
+    """Counters of a model: seconds by part, calls and rows."""
     text = client.get("/metrics").body.decode()
     found = {}
     for key, metric in {
@@ -78,7 +78,7 @@ def counters(client: Client, name: str) -> dict[str, float]:
 
 
 def report(benchmark: BenchmarkFixture, before: dict[str, float], after: dict[str, float]) -> None:
-    """Notes the server's own counts beside the benchmark's times."""
+    """Adds the counters of the server to the results of the benchmark."""
     spent = {key: after[key] - before[key] for key in before}
     benchmark.extra_info["handler_calls"] = int(spent["calls"])
     benchmark.extra_info["rows_per_call"] = round(spent["rows"] / spent["calls"], 2)

@@ -1,4 +1,4 @@
-"""The client under test, of PyTriton or Penstock: one way of asking for some seconds. Prints what it saw as JSON."""
+"""The client under test, of PyTriton or Penstock: one kind of request for some seconds. Prints the results as JSON."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from pytriton.client import FuturesModelClient, ModelClient
 ROW = np.ones((1, 16), np.float32)
 LARGE = np.ones(4 << 20, np.float32)
 WINDOW = 64
-"""Futures that are under way at once."""
+"""Number of futures in flight."""
 
 
 def one_by_one(call: Callable[[], Any], seconds: float) -> list[float]:
-    """The seconds that each of many calls took, after one that is not counted."""
+    """Seconds of each call, after a warm-up call."""
     call()
     took, end = [], time.perf_counter() + seconds
     while (began := time.perf_counter()) < end:
@@ -30,19 +30,19 @@ def one_by_one(call: Callable[[], Any], seconds: float) -> list[float]:
 
 
 def serial(url: str, seconds: float) -> dict[str, float]:
-    """`infer_batch` of one row after the other."""
+    """Calls `infer_batch` with one row after the other."""
     with ModelClient(url, "dynamic") as client:
         return told(one_by_one(lambda: client.infer_batch(ROW), seconds))
 
 
 def large(url: str, seconds: float) -> dict[str, float]:
-    """16 MiB there and back."""
+    """Sends and receives 16 MiB."""
     with ModelClient(url, "echo") as client:
         return told(one_by_one(lambda: client.infer_sample(LARGE), seconds))
 
 
 def futures(url: str, seconds: float) -> dict[str, float]:
-    """Many at once."""
+    """Sends many requests at once."""
     with FuturesModelClient(url, "dynamic", max_workers=WINDOW, max_queue_size=WINDOW) as client:
         client.infer_batch(ROW).result()
         waiting: deque[Any] = deque(client.infer_batch(ROW) for _ in range(WINDOW))

@@ -19,7 +19,7 @@ TIMEOUT = 30.0
 
 @dataclass(frozen=True)
 class Row:
-    """One number of both."""
+    """One number of both products."""
 
     what: str
     unit: str
@@ -28,17 +28,17 @@ class Row:
     penstock: float
 
     def ratio(self) -> float:
-        """How many times better Penstock is."""
+        """Ratio by which Penstock is better."""
         first, second = (self.penstock, self.pytriton) if self.more_is_better else (self.pytriton, self.penstock)
         return first / second if second else float("inf")
 
 
 Number = tuple[str, str, bool, float]
-"""What, its unit, whether more is better, and how much."""
+"""Name, unit, True if more is better, and value."""
 
 
 def measure(folder: Path, seconds: float, connections: int, models: int, repeats: int) -> list[Row]:
-    """The products take turns, so that both meet the same machine; each row has the medians."""
+    """Measures both products in turns, so that they have the same conditions; each row has the medians."""
     build()
     sides = both()
     found: dict[tuple[str, str, bool], dict[str, list[float]]] = {}
@@ -90,7 +90,7 @@ def _clients(side: Side, server: Running, protocol: str, seconds: float) -> Iter
         side.client("large", url, seconds)["p50_ms"],
     )
     if protocol == "http":
-        # Over gRPC, workers of PyTriton's futures ask another port than they were told.
+        # Over gRPC, workers of PyTriton's futures use a port other than the configured one.
         yield "FuturesModelClient, http, 64 futures", "requests/s", True, side.client("futures", url, seconds)["rate"]
 
 

@@ -1,4 +1,4 @@
-"""The server under test: what it imports is PyTriton, or Penstock in its place. Its arguments are its ports."""
+"""The server under test, with PyTriton or with Penstock as its replacement. Its arguments are its ports."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pytriton.triton import Triton, TritonConfig
 
 @batch
 def double(x: Any) -> Any:
-    """Hardly any work: what is measured is the way to it."""
+    """Hardly any work, to measure the overhead of a call."""
     return {"y": x * 2}
 
 
 def echo(requests: Any) -> Any:
-    """Large arrays, untouched."""
+    """Returns large arrays unchanged."""
     return [{"y": request["x"]} for request in requests]
 
 
@@ -35,7 +35,7 @@ def bind(triton: Triton, name: str, function: Any, shape: tuple[int, ...], confi
 
 
 def main(http: int, grpc: int, metrics: int, more: int) -> None:
-    """Serves until it is interrupted; with `more`, only that many small models, else those that are measured."""
+    """Serves until it is interrupted; with `more`, only that many small models, else the measured models."""
     config = TritonConfig(
         http_address="127.0.0.1", grpc_address="127.0.0.1", http_port=http, grpc_port=grpc, metrics_port=metrics
     )

@@ -23,7 +23,7 @@ STARTS = 180.0
 
 @dataclass(frozen=True)
 class Side:
-    """One of the two."""
+    """One of the two products."""
 
     name: str
     python: list[str]
@@ -42,7 +42,7 @@ class Side:
         return numbers
 
     def installed_mb(self) -> float:
-        """Megabytes of the package, unpacked, without what it depends on."""
+        """Megabytes of the unpacked package, without dependencies."""
         if self.name == "penstock":
             spec = importlib.util.find_spec("penstock")
             assert spec
@@ -61,17 +61,17 @@ class Side:
 
 @dataclass(frozen=True)
 class Running:
-    """A server that answers."""
+    """A running server."""
 
     http: str
     grpc: str
     started: float
-    """Seconds from its start until its last model was ready."""
+    """Seconds from the start until the last model was ready."""
     processes: Processes
 
 
 def both() -> list[Side]:
-    """PyTriton first; its environment is the one that benches/load has."""
+    """PyTriton first, in the environment of benches/load."""
     real = SYSTEMS["pytriton"]
     if missing := real.missing():
         raise SystemExit(f"{missing}; see benches/load/README.md")
@@ -84,7 +84,7 @@ def both() -> list[Side]:
 
 @contextmanager
 def serving(side: Side, log: Path, *, more: int = 0) -> Iterator[Running]:
-    """The server, with what is measured or with so many small models."""
+    """Starts the server with the measured models, or with a number of small models."""
     http, grpc, metrics = free_ports(3)
     began = time.monotonic()
     command = [*side.python, str(HERE / "server.py"), str(http), str(grpc), str(metrics), str(more)]

@@ -1,4 +1,4 @@
-"""Three small models for ask.py: one that batches, one that streams, and one that remembers.
+"""Three small models for ask.py: with batching, streaming and sequences.
 
 penstock serve app.py
 """
@@ -30,7 +30,7 @@ def similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 @model
 def spell(text: str) -> Iterator[str]:
-    """Gives `text` back letter by letter."""
+    """Streams the letters of `text`."""
     yield from text
 
 
@@ -40,7 +40,7 @@ def spell(text: str) -> Iterator[str]:
     sequences=Sequences(idle_timeout=30.0),
 )
 def running_mean(x: np.ndarray, ctx: Context) -> np.ndarray:
-    """The mean of all that its sequence has sent so far."""
+    """Running mean of a sequence."""
     assert ctx.sequence is not None
     state = ctx.sequence.state
     state["sum"] = state.get("sum", 0.0) + float(x.sum())

@@ -1,4 +1,4 @@
-"""Asks the models of app.py in every way that the client has, and prints what they say.
+"""Calls the models of app.py with every method of the client, and prints the results.
 
 Usage:
 
@@ -18,22 +18,22 @@ WIDTH = 256
 
 
 def ask(client: Client) -> None:
-    """One question after another, on this thread."""
+    """Calls the models one after the other, on this thread."""
     random = np.random.default_rng(7)
     a = random.standard_normal((3, WIDTH)).astype(np.float32)
     b = a + random.standard_normal((3, WIDTH)).astype(np.float32)
-    # Arrays go from their own memory; the answer's array is ours to keep.
+    # Arrays are sent without copies; the returned array is not shared.
     result = client.infer("similarity", a=a, b=b, timeout=2)
     print("similar:", ", ".join(f"{cosine:.2f}" for cosine in result.cosine[:, 0]))
 
-    # Pieces are there as soon as the model yields them.
+    # Chunks arrive as soon as the model yields them.
     print("spelled:", "-".join(piece.text for piece in client.stream("spell", text="penstock")))
 
     with client.sequence("running_mean", "ask") as sequence:
         means = [sequence.infer(x=[x], end=x == 4.0).value for x in (1.0, 2.0, 4.0)]
     print("running mean:", ", ".join(f"{mean:.2f}" for mean in means))
 
-    # What the server refuses is an exception of its kind, with the server's own words.
+    # A refusal raises the exception of its kind, with the server's message.
     try:
         client.infer("similarity", a=a, b=np.zeros_like(b))
     except InvalidInput as error:
@@ -45,7 +45,7 @@ def ask(client: Client) -> None:
 
 
 async def ask_at_once(url: str, count: int = 50) -> None:
-    """Many questions at once: the server answers them in a few batches."""
+    """Sends many requests at once: the server computes them in a few batches."""
     random = np.random.default_rng(8)
     rows = random.standard_normal((count, 1, WIDTH)).astype(np.float32)
     async with AsyncClient(url, retries=2) as client:
@@ -57,7 +57,7 @@ async def ask_at_once(url: str, count: int = 50) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Asks the server at the URL that is given."""
+    """Calls the server at the given URL."""
     url = arguments[0] if arguments else "http://127.0.0.1:8000"
     with Client(url, retries=2) as client:
         ask(client)

@@ -27,7 +27,7 @@ WHITEST_PIXEL = np.float32(16)
     batching=Batching(max_size=64),
 )
 class Digits:
-    """Holds the trained arrays; they are built once for each instance."""
+    """Classifier with the trained arrays; built once per instance."""
 
     def __init__(self) -> None:
         self.arrays = load_arrays(MODEL)
@@ -48,17 +48,17 @@ def classify(arrays: dict[str, np.ndarray], images: np.ndarray) -> tuple[np.ndar
 
 
 def squared_distances(rows: np.ndarray, landmarks: np.ndarray) -> np.ndarray:
-    """Between each row and each landmark: [len(rows), len(landmarks)], by one matrix product."""
+    """Squared distances of rows to landmarks, [len(rows), len(landmarks)], with one matrix product."""
     row_squares = np.einsum("ij,ij->i", rows, rows)[:, np.newaxis]
     landmark_squares = np.einsum("ij,ij->i", landmarks, landmarks)
     return np.maximum(row_squares + landmark_squares - 2 * (rows @ landmarks.T), 0)
 
 
 def load_arrays(file: Path) -> dict[str, np.ndarray]:
-    """The arrays that train.py saved; it is run at the first start."""
+    """Loads the arrays of train.py, which runs at the first start."""
     if not file.exists():
         print(f"digits: no {file.name} yet, training it (a second or two, needs scikit-learn) ...", file=sys.stderr)
-        # In its own process: the server never loads scikit-learn.
+        # In a separate process, so that the server never loads scikit-learn.
         subprocess.run([sys.executable, str(HERE / "train.py"), str(file)], check=True)  # noqa: S603 - our own script and path
     with np.load(file, allow_pickle=False) as saved:
         return {name: saved[name] for name in saved.files}

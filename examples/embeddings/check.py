@@ -1,8 +1,8 @@
-"""Checks the ONNX model against a second implementation: the encoder in plain numpy, from the published weights.
+"""Checks the ONNX model against a reference implementation: the encoder in plain numpy, from the published weights.
 
     python check.py                      prints the largest difference, which must be below 1e-5, and some similarities
 
-The second implementation shares no code with the first: one sentence at a time, no padding, no mask, in FP64.
+The reference implementation shares no code with the model: one sentence at a time, no padding, no mask, in FP64.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ erf = np.vectorize(math.erf, otypes=[np.float64])
 
 
 class Reference:
-    """The encoder as its paper has it."""
+    """The encoder as in its paper."""
 
     def __init__(self) -> None:
         folder = Path(get_model_path())
@@ -68,7 +68,7 @@ class Reference:
         return self.normalise(hidden + self.dense(widened, prefix + "output.dense"), prefix + "output.LayerNorm")
 
     def attention(self, hidden: np.ndarray, prefix: str) -> np.ndarray:
-        """Head by head: every token a mixture of all."""
+        """Attention per head: every token is a mixture of all."""
         query, key, value = (self.dense(hidden, prefix + part) for part in ("query", "key", "value"))
         size = hidden.shape[1] // self.config["num_attention_heads"]
         mixed = np.empty_like(hidden)
@@ -104,7 +104,7 @@ def check(embeddings: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Embeds SENTENCES as one batch, compares, and shows who is close to whom."""
+    """Embeds SENTENCES as one batch, compares, and prints the most similar pairs."""
     from app import Embeddings
 
     from penstock.testing import Client

@@ -1,4 +1,4 @@
-"""A low-pass filter over signals that come in pieces of any length: each is a sequence with a state of its own.
+"""A low-pass filter over signals in chunks of any length: each signal is a sequence with separate state.
 
 y[t] = y[t-1] + share * (x[t] - y[t-1])
 """
@@ -18,7 +18,7 @@ SHARE = 0.2
     sequences=Sequences(idle_timeout=30.0, max_active=1000),
 )
 def smooth(signal: np.ndarray, ctx: Context) -> np.ndarray:
-    """Goes on from the level that the piece before it left."""
+    """Continues from the level of the previous chunk."""
     assert ctx.sequence is not None
     state = ctx.sequence.state
     level = state.get("level", float(signal[0]) if len(signal) else 0.0)

@@ -1,4 +1,4 @@
-"""Sends a noisy wave in pieces, as a microphone would, and prints how much smoother it came back.
+"""Sends a noisy wave in chunks, like a microphone, and prints how much smoother the result is.
 
 Usage:
 
@@ -27,7 +27,7 @@ def roughness(signal: np.ndarray) -> float:
 
 
 def main() -> None:
-    """Sends all pieces of one signal."""
+    """Sends all chunks of one signal."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--http", default="127.0.0.1:8000")
     client = tritonclient.http.InferenceServerClient(parser.parse_args().http)

@@ -2,7 +2,7 @@
 
     penstock serve app.py
 
-Each image is 4.9 MB on the wire: this example is about getting large tensors in.
+Each image is 4.9 MB on the wire: this example is about large input tensors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from penstock import Batching, Tensor, Threads, model
 
 SIDE = 640
 BINS = 8
-RED, GREEN, BLUE = np.array([0.299, 0.587, 0.114], np.float32)  # how much each adds to brightness (ITU-R BT.601)
+RED, GREEN, BLUE = np.array([0.299, 0.587, 0.114], np.float32)  # weight of each channel in brightness (ITU-R BT.601)
 
 
 @model(
@@ -26,18 +26,18 @@ RED, GREEN, BLUE = np.array([0.299, 0.587, 0.114], np.float32)  # how much each 
         Tensor("histogram", np.float32, [BINS]),
     ],
     batching=Batching(max_size=8),
-    instances=Threads(2),  # numpy lets go of the interpreter while it computes: two threads use two cores
+    instances=Threads(2),  # numpy releases the GIL while it computes: two threads use two cores
 )
 def image_statistics(image: np.ndarray) -> dict[str, np.ndarray]:
     """image: FP32 [batch, 3, 640, 640], red, green, blue, each in 0..1."""
-    # One image at a time stays in the processor's cache, a batch at once does not.
+    # One image at a time fits into the processor's cache, a batch does not.
     rows = [statistics(pixels) for pixels in image]
     return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
 
 
 def statistics(pixels: np.ndarray) -> dict[str, np.ndarray]:
-    """The four answers for one image, FP32 [3, height, width]."""
-    # Not as a matrix product: numpy's linear algebra starts threads of its own, which two instances would wait for.
+    """The four outputs for one image, FP32 [3, height, width]."""
+    # Not a matrix product: numpy's linear algebra starts threads, for which two instances would compete.
     brightness = pixels[0] * RED
     brightness += pixels[1] * GREEN
     brightness += pixels[2] * BLUE
@@ -62,6 +62,6 @@ def sharpness(brightness: np.ndarray) -> np.ndarray:
 
 def histogram(brightness: np.ndarray) -> np.ndarray:
     """The share of the pixels in each of eight equal steps from dark to bright, FP32 [8]; they sum to 1."""
-    # Counting below each edge puts what lies outside 0..1 into the outermost bins, and NaN into the last.
+    # Counting below each edge puts values outside 0..1 into the outermost bins, and NaN into the last.
     below = [np.count_nonzero(brightness < step / BINS) for step in range(1, BINS)]
     return (np.diff([0, *below, brightness.size]) / brightness.size).astype(np.float32)

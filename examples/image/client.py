@@ -1,4 +1,4 @@
-"""Sends a photograph-like image, sharp and blurred, with tritonclient over HTTP and gRPC, and prints the answers.
+"""Sends a photograph-like image, sharp and blurred, with tritonclient over HTTP and gRPC, and prints the responses.
 
 Usage:
 
@@ -62,7 +62,7 @@ def ask(protocol: ModuleType, url: str, image: np.ndarray) -> dict[str, np.ndarr
 
 
 def main() -> None:
-    """Asks four times: two images, two protocols."""
+    """Sends four requests: two images, two protocols."""
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--http", default="127.0.0.1:8000")
     arguments.add_argument("--grpc", default="127.0.0.1:8001")

@@ -1,4 +1,4 @@
-"""Two small models behind OpenAI's API: vectors of texts, and text that goes on. numpy is all they need.
+"""Two small models behind OpenAI's API: text embeddings and text completion. They need only numpy.
 
 penstock serve app.py
 """
@@ -30,9 +30,9 @@ the river is low and the wheel stands still. The stone waits for the water and t
     batching=Batching(max_size=64),
 )
 def trigrams(text: np.ndarray) -> np.ndarray:
-    """Vectors of length 1 that are close where texts share runs of three letters.
+    """Vectors of length 1, which are close if texts share runs of three letters.
 
-    text: str [batch, 1]; gives FP32 [batch, 256].
+    text: str [batch, 1]; returns FP32 [batch, 256].
     """
     vectors = np.zeros((len(text), WIDTH), np.float32)
     for vector, line in zip(vectors, text[:, 0], strict=True):
@@ -43,7 +43,7 @@ def trigrams(text: np.ndarray) -> np.ndarray:
 
 
 def followers(text: str) -> dict[str, list[str]]:
-    """What comes behind each word, as often as it does."""
+    """Words that follow each word, with repetitions."""
     found: dict[str, list[str]] = defaultdict(list)
     for word, following in pairwise(re.findall(r"\w+|\.", text)):
         found[word.lower()].append(following)
@@ -52,7 +52,7 @@ def followers(text: str) -> dict[str, list[str]]:
 
 @model(name="miller")
 class Miller:
-    """Goes on with a text, word by word, as a short story about a mill does."""
+    """Continues a text word by word, like a short story about a mill."""
 
     def __init__(self) -> None:
         self.followers = followers(TEXT)
@@ -68,12 +68,12 @@ class Miller:
 
 
 def count_words(text: str) -> int:
-    """What `usage` counts: these models' tokens are words."""
+    """Number of tokens for `usage`; tokens of these models are words."""
     return len(re.findall(r"\w+|\.", text))
 
 
 def last_question(messages: list[dict[str, Any]]) -> str:
-    """The prompt of a chat: what was said last."""
+    """The prompt of a chat: its last message."""
     return str(messages[-1]["content"])
 
 

@@ -1,4 +1,4 @@
-"""Asks app.py by OpenAI's own client.
+"""Calls app.py with OpenAI's client.
 
 python ask.py [BASE_URL]         default: http://127.0.0.1:8000/v1
 """
@@ -14,7 +14,7 @@ TEXTS = ["the miller opens the gate", "the miller closed the gates", "stock pric
 
 
 def main(base_url: str) -> None:
-    """Vectors, a text, and a chat that comes piece by piece."""
+    """Requests embeddings, a completion, and a streamed chat."""
     client = OpenAI(base_url=base_url, api_key="-")
 
     answer = client.embeddings.create(model="trigrams", input=TEXTS)

@@ -1,8 +1,8 @@
-"""A picture in, words about it out: four models, two of them at once, served as one.
+"""A picture in, words about it out: four models, two of them in parallel, served as one.
 
     penstock serve app.py
 
-`compare` shows the other way: a handler that calls models itself.
+`compare` is the alternative: a handler that calls models.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SMALL = Tensor("pixels", np.float32, [3, SIDE, SIDE])
 WORDS = Tensor("words", str, [1])
 
 
-# Pictures of any size do not fit into one batch. What it gives has the batch axis of the models that take it.
+# Pictures of different sizes do not fit into one batch. The output has the batch axis of the next models.
 @model(inputs=[PICTURE], outputs=[Tensor("pixels", np.float32, [1, 3, SIDE, SIDE])])
 def shrink(picture: np.ndarray) -> np.ndarray:
     """picture: UINT8 [height, width, 3], at least 1 by 1."""
@@ -38,7 +38,7 @@ def colour(pixels: np.ndarray) -> np.ndarray:
 
 @model(inputs=[SMALL], outputs=[Tensor("edges", np.float32, [1])], batching=Batching(max_size=32))
 def edges(pixels: np.ndarray) -> np.ndarray:
-    """How much neighbours differ, on average."""
+    """Mean difference between neighbours."""
     down, across = np.diff(pixels, axis=2), np.diff(pixels, axis=3)
     return (np.abs(down).mean(axis=(1, 2, 3)) + np.abs(across).mean(axis=(1, 2, 3)))[:, None]
 
@@ -64,7 +64,7 @@ describe = Pipeline(
     "describe",
     steps=[
         Step(shrink),
-        Step(colour),  # these two take what `shrink` gives, at the same time
+        Step(colour),  # these two take the output of `shrink`, in parallel
         Step(edges),
         Step(words),
     ],
@@ -80,7 +80,7 @@ describe = Pipeline(
     calls=["describe"],
 )
 async def compare(left: np.ndarray, right: np.ndarray, ctx: Context) -> np.ndarray:
-    """Two pictures, each of them described by the pipeline at the same time."""
+    """Two pictures, described by the pipeline in parallel."""
     describe = ctx.models["describe"]
     one, other = await asyncio.gather(describe.aio(left), describe.aio(picture=right))
     one, other = one["words"].item(), other["words"].item()

@@ -1,4 +1,4 @@
-"""Has a server describe two pictures, and compare them.
+"""Sends two pictures for a description and a comparison.
 
 Usage:
 

@@ -1,4 +1,4 @@
-"""A webhook, a report of one's own and V2, all of one model: payments are scored as they come."""
+"""A webhook, custom reports and V2 inference of one model, which scores payments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SECRET = os.environ.get("WEBHOOK_SECRET", "hush").encode()
 
 
 def risk(amounts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """How unusual an amount is, from 0 to 1. A model that has learned something would stand here."""
+    """Risk of an amount, from 0 to 1. A trained model would compute it."""
     return (1 - np.exp(-amounts / 1000)).astype(np.float32)
 
 
@@ -24,13 +24,13 @@ def risk(amounts: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     routes=["POST /hooks/payment", "GET /customers/{customer}/risk", "GET /customers/{customer}/payments.csv"],
 )
 class Payments:
-    """Scores payments. Those that came by the webhook are kept, by customer."""
+    """Scores payments, and stores those of the webhook by customer."""
 
     def __init__(self) -> None:
         self.seen: dict[str, list[float]] = {}
 
     def __call__(self, request: Request) -> Any:
-        """Whatever comes: tensors, or one of the routes."""
+        """Serves tensors and the routes."""
         if request.route is None:
             return {"risk": risk(request.tensors["amount"])}
         if request.method == "POST":
@@ -43,7 +43,7 @@ class Payments:
         return answer({"customer": customer, "risk": float(risk(np.array(self.seen[customer])).max())})
 
     def take(self, request: Request) -> Response:
-        """A payment from whoever knows the secret."""
+        """Accepts a payment that is signed with the secret."""
         expected = hmac.new(SECRET, request.body, "sha256").hexdigest()
         if not hmac.compare_digest(request.headers.get("x-signature", ""), expected):
             raise Forbidden("the header 'x-signature' is not that of the body")
@@ -62,5 +62,5 @@ class Payments:
 
 
 def answer(value: Any, status: int = 200) -> Response:
-    """An answer in JSON."""
+    """A JSON response."""
     return Response(json.dumps(value), status=status, content_type="application/json")

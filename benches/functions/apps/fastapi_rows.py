@@ -1,4 +1,4 @@
-"""What many write by hand for such batches: FastAPI, and a loop over the rows."""
+"""Typical hand-written server for such batches: FastAPI with a loop over the rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ app = FastAPI()
 
 
 def double(x):
-    """Twice as much."""
+    """Returns twice the number."""
     return x * 2
 
 
@@ -29,14 +29,14 @@ def score(row):
 
 
 def score_of_frame(customers):
-    """The function that the deployment has, which takes frames."""
+    """The function of the deployment, which takes frames."""
     hidden = np.tanh(customers[COLUMNS].to_numpy(float) @ FIRST)
     return 1 / (1 + np.exp(-(hidden @ SECOND)))
 
 
 @app.get("/ready")
 async def ready():
-    """Says that it serves."""
+    """Reports readiness."""
     return {}
 
 

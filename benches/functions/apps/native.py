@@ -1,4 +1,4 @@
-"""The same in Penstock's own API: what the integrations are compared with, and what they are made of."""
+"""The same functions in Penstock's native API, as the baseline of the integrations."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from penstock import Model, Processes, Request, Response, Tensor, Threads, model
 
 
 def double(x):
-    """Twice as much: the plain V2 path."""
+    """Returns twice the number: the plain V2 path."""
     return x * 2
 
 
 def answered(request: Request) -> Response:
-    """The same of a request as it is."""
+    """Doubles the tensors of a raw request."""
     return Response(outputs={"y": request.tensors["x"] * 2})
 
 
 def routed(request: Request) -> Response:
-    """The same at a path of its own, where the body is the model's to read."""
+    """Doubles the number in a body, at a declared route."""
     told = json.loads(request.body or b"")
     return Response(json.dumps({"data": double(told["data"])}), content_type="application/json")
 
@@ -30,7 +30,7 @@ def _declared(name: str, instances: Threads | Processes) -> Model:
     return model(name=name, inputs=inputs, outputs=outputs, instances=instances)(double)
 
 
-# At the top level, where its processes find them.
+# At the top level, so that its processes can import them.
 plain_server = _declared("plain_server", Threads(1))
 plain_process = _declared("plain_process", Processes(1))
 open_server = model(name="open_server", instances=Threads(1))(answered)

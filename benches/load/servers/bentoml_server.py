@@ -20,7 +20,7 @@ def _api(name: str):
 
     infer.__name__ = name
     if models.batched(name):
-        # Its batcher gives up on what it expects to take longer than max_latency_ms: as long as the clients wait.
+        # Its batcher drops requests that it expects to exceed max_latency_ms: the timeout of the clients.
         return bentoml.api(
             infer, route=f"/{name}", batchable=True, max_batch_size=models.MAX_BATCH, max_latency_ms=5000
         )

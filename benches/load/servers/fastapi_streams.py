@@ -1,4 +1,4 @@
-"""FastAPI: server-sent events as many write them by hand."""
+"""FastAPI: typical hand-written server-sent events."""
 
 from __future__ import annotations
 

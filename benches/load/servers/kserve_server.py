@@ -26,7 +26,7 @@ class Served(Model):
     async def predict(self, payload: InferRequest, headers=None, response_headers=None):
         values = self.call(payload.inputs[0].as_numpy())
         output = InferOutput("y", list(values.shape), "FP32")
-        # KServe makes a list of it where JSON was asked for.
+        # KServe converts it to a list if JSON is requested.
         output.set_data_from_numpy(values, binary_data=True)
         return InferResponse(
             payload.id or "1",

@@ -1,4 +1,4 @@
-"""LitServe: JSON, with base64 for binary tensors, and octets for large answers."""
+"""LitServe: JSON, with base64 for binary tensors, and octets for large responses."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ class Served(MLModel):
         if self.served.text:
             values = StringCodec.decode_input(given)
         else:
-            # JSON numbers come as doubles.
+            # JSON numbers arrive as doubles.
             values = NumpyCodec.decode_input(given).astype(np.float32, copy=False)
         output = np.ascontiguousarray(self.served.call(values))
         return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("y", output)])

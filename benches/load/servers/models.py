@@ -1,10 +1,10 @@
 """The models that every server in the comparison serves: plain functions of one batched array.
 
-A name that ends in "b" is the same function behind dynamic batching. The tensor "x" goes in and "y" comes
-out, both with the batch axis first. Settings come from the environment, because most servers load models in
-processes of their own: BENCH_MODELS (comma list), BENCH_PORT, BENCH_GRPC_PORT, BENCH_METRICS_PORT, BENCH_MAX_BATCH,
+A name that ends in "b" is the same function with dynamic batching. The input is "x" and the output "y",
+both with the batch axis first. Settings come from the environment, because most servers load models in
+separate processes: BENCH_MODELS (comma list), BENCH_PORT, BENCH_GRPC_PORT, BENCH_METRICS_PORT, BENCH_MAX_BATCH,
 BENCH_DELAY_MS (the queue delay of peers that need one), BENCH_WORKERS (instances of each model), BENCH_COUNT (a file
-that grows with what is computed) and BENCH_M3_DIR (model.onnx and tokenizer.json; those of the embeddings example by
+that grows by a byte per row) and BENCH_M3_DIR (model.onnx and tokenizer.json; those of the embeddings example by
 default).
 """
 
@@ -34,7 +34,7 @@ EMBEDDINGS = Path(__file__).parents[3] / "examples" / "embeddings" / "model"
 _accelerator = threading.Lock()
 _COUNT = os.environ.get("BENCH_COUNT")
 _counts = os.open(_COUNT, os.O_WRONLY | os.O_APPEND | os.O_CREAT) if _COUNT else None
-"""A file with a byte for each row that was computed, whichever process did."""
+"""A file with a byte per computed row, of all processes."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +49,12 @@ class Served:
 
 
 def double(x):
-    """The cheapest useful work: what remains is the server's own cost."""
+    """The cheapest useful work, to measure the cost of the server."""
     return x * np.float32(2)
 
 
 def in_python(x):
-    """Some milliseconds of plain Python, which holds the interpreter all the time."""
+    """Some milliseconds of plain Python, which holds the GIL all the time."""
     total = 0
     for number in range(40_000):
         total += number & 7
@@ -72,12 +72,12 @@ def _picture():
 
 
 def picture(x):
-    """[B, 16] to [B, 3, 640, 640]: a small input, a large output that is made only once."""
+    """[B, 16] to [B, 3, 640, 640]: a small input, a large output that is created only once."""
     return _picture() if len(x) == 1 else np.repeat(_picture(), len(x), axis=0)
 
 
 def accelerated(x):
-    """A simulated accelerator: a fixed cost a call and a small one a row, one call at a time."""
+    """A simulated accelerator: a fixed cost per call and a small one per row, one call at a time."""
     with _accelerator:
         time.sleep(CALL_SECONDS + ROW_SECONDS * len(x))
         if _counts is not None:
@@ -130,7 +130,7 @@ def batched(name: str) -> bool:
 
 
 def lookup(name: str) -> Served:
-    """The model of a name, loaded, so that no measured request pays for it."""
+    """Loads the model of a name, so that no measured request pays for it."""
     served = MODELS[name[:-1] if batched(name) else name]
     if served.warm_up is not None:
         served.call(served.warm_up)

@@ -1,4 +1,4 @@
-"""Penstock: `small` and `large` give back what they get."""
+"""Penstock: `small` and `large` return their inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Penstock's side of the comparison: its native API and its default settings, on threads or in processes."""
+"""Penstock in the comparison: native API and default settings, on threads or in processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def build(name: str) -> Model:
     )(served.call)
 
 
-# At the top level, where its processes find them.
+# At the top level, so that its processes can import them.
 MODELS = {name: build(name) for name in models.NAMES}
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def deployment(name: str):
 
         @serve.batch(max_batch_size=size, batch_wait_timeout_s=models.DELAY_SECONDS if size > 1 else 0)
         async def compute(self, rows):
-            # Off the event loop, which takes requests meanwhile.
+            # Off the event loop, which accepts requests meanwhile.
             return list(await asyncio.to_thread(self.call, np.concatenate(rows)))
 
         async def __call__(self, request: Request):

@@ -61,7 +61,7 @@ def configuration(name: str) -> str:
 
 
 def backend(folder: Path) -> None:
-    """Puts the backend and its stub for this Python side by side; the wheel keeps stubs apart, one for each Python."""
+    """Links the backend and copies its stub for this Python into one folder; the wheel has them in separate folders."""
     folder.mkdir(parents=True)
     for file in (TRITON / "backends" / "python").iterdir():
         (folder / file.name).symlink_to(file)

@@ -1,6 +1,6 @@
 """The transformer: decodes base64 pictures, calls the predictor, and names the result.
 
-It is told where the predictor is as a pod is told: `--predictor_host localhost:8080 --predictor_protocol v1`.
+The predictor is given by flags, like in a pod: `--predictor_host localhost:8080 --predictor_protocol v1`.
 """
 
 import argparse

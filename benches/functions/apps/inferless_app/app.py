@@ -1,15 +1,15 @@
-"""An Inferless app that hardly computes: what is measured is the way to it."""
+"""An Inferless app with hardly any work, to measure the overhead of a call."""
 
 
 class InferlessPythonModel:
     """Twice a number."""
 
     def initialize(self):
-        """Nothing to load."""
+        """Loads nothing."""
 
     def infer(self, inputs):
-        """Twice as much."""
+        """Returns twice the number."""
         return {"y": inputs["x"] * 2}
 
     def finalize(self):
-        """Nothing to let go of."""
+        """Releases nothing."""

@@ -2,5 +2,5 @@
 
 
 def double(x):
-    """Twice as much."""
+    """Returns twice the number."""
     return x * 2

@@ -1,4 +1,4 @@
-"""A small network over four numbers of a customer: a frame's rows at once."""
+"""A small network over four numbers of a customer, for all rows of a frame at once."""
 
 import numpy as np
 

@@ -1,3 +1,3 @@
-"""What version 1 multiplies by."""
+"""Factor of version 1."""
 
 FACTOR = 2
