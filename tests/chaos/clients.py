@@ -12,7 +12,7 @@ import numpy as np
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from http_by_hand import HttpResponse, Connection, to_response, binary_body, json_body
+from http_by_hand import Connection, HttpResponse, binary_body, json_body, to_response
 from penstock import Client
 
 from .tally import RefusedError, Tally, WrongError
@@ -56,7 +56,7 @@ class ProtocolClient:
         """Sends a POST over the open connection; an error closes it."""
         try:
             try:
-                response = self.connection.ask("POST", path, body, headers)
+                response = self.connection.send_request("POST", path, body, headers)
             except (BrokenPipeError, ConnectionResetError) as error:
                 # Refused before the whole body was sent: read the response anyway, as client libraries do.
                 try:

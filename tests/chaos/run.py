@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from http_by_hand import get, metric_at
-from repositories import Caller as RepositoryClient
-from repositories import Repository
+from repositories import Repository, RepositoryClient
 from serving_process import Serving
 from waiting import until
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from observe import free_ports
 
-from differential import REPOSITORY, Side, answers
+from differential import REPOSITORY, Side, is_serving
 from waiting import until
 
 sys.path.append(str(REPOSITORY / "tests" / "compat" / "kserve" / "differential"))
@@ -49,7 +49,7 @@ def running(side: Side, script: Path, *arguments: str) -> Iterator[str]:
     http, grpc = free_ports(2)
     ports = ("--http_port", str(http), "--grpc_port", str(grpc))
     with side.running(script, *ports, *arguments) as process:
-        until(lambda: answers(f"http://127.0.0.1:{http}/", process), f"{script} to serve", patience=START_TIMEOUT)
+        until(lambda: is_serving(f"http://127.0.0.1:{http}/", process), f"{script} to serve", patience=START_TIMEOUT)
         yield f"http://127.0.0.1:{http}"
 
 
@@ -65,7 +65,7 @@ def test_kserve_example_output_is_the_same_on_both_sides(name: str, side: Side, 
             url = stack.enter_context(running(side, folder / "transformer.py", *host))
         else:
             url = stack.enter_context(running(side, folder / "server.py"))
-        assert side.printed(folder / "client.py", url, patience=START_TIMEOUT) == OUTPUTS[name]
+        assert side.output_of(folder / "client.py", url, patience=START_TIMEOUT) == OUTPUTS[name]
 
 
 def test_every_example_has_a_test() -> None:
