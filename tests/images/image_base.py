@@ -39,7 +39,7 @@ def write_system(root: Path) -> None:
     (root / "usr/local/bin/python3").symlink_to(version)
     library = root / "usr/local/lib" / version
     shutil.copytree(sysconfig.get_path("stdlib"), library, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
-    _copy_numpy(library / "site-packages")
+    _copy_dependencies(library / "site-packages")
     programs = [Path(found).resolve() for name in PROGRAMS if (found := shutil.which(name, path="/usr/bin:/bin"))]
     for name, program in zip(PROGRAMS, programs, strict=True):
         shutil.copy(program, root / "usr/bin" / name)
@@ -57,7 +57,8 @@ def write_wheel(folder: Path) -> Path:
         if path.is_file() and path.suffix in (".py", ".so", ".typed")
     }
     contents[f"{dist_info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: penstock\nVersion: {penstock.__version__}\nRequires-Dist: numpy>=1.24\n".encode()
+        f"Metadata-Version: 2.1\nName: penstock\nVersion: {penstock.__version__}\nRequires-Dist: msgspec>=0.22\n"
+        "Requires-Dist: numpy>=1.24\n".encode()
     )
     contents[f"{dist_info}/WHEEL"] = (
         f"Wheel-Version: 1.0\nGenerator: tests\nRoot-Is-Purelib: false\nTag: {tag}\n".encode()
@@ -72,16 +73,17 @@ def write_wheel(folder: Path) -> Path:
     return wheel
 
 
-def _copy_numpy(target: Path) -> None:
+def _copy_dependencies(target: Path) -> None:
     source = Path(np.__file__).parent.parent
-    for name in ("numpy", "numpy.libs"):
+    for name in ("msgspec", "numpy", "numpy.libs"):
         if (source / name).is_dir():
             shutil.copytree(
                 source / name, target / name, ignore=shutil.ignore_patterns("tests", "__pycache__", "*.pyi")
             )
-    distribution = metadata.distribution("numpy")
-    info = Path(str(distribution.locate_file("."))) / f"numpy-{distribution.version}.dist-info"
-    shutil.copytree(info, target / info.name)
+    for name in ("msgspec", "numpy"):
+        distribution = metadata.distribution(name)
+        info = Path(str(distribution.locate_file("."))) / f"{name}-{distribution.version}.dist-info"
+        shutil.copytree(info, target / info.name)
 
 
 def _copy_libraries(programs: list[Path], root: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from penstock._handler import json_documents, json_readers, json_schema, type_hints
+from penstock._handler import type_hints
 from penstock._spec.definition import Document
 from penstock._spec.tensor import Tensor
 from penstock.errors import HandlerError
@@ -41,8 +41,14 @@ class Adapter:
     """Description of the JSON document, if the tensor carries one."""
 
 
-def adapter(hint: Any, where: str) -> Adapter | None:
+def adapter(hint: Any, where: str, *, reads: bool, document: Any) -> Adapter | None:
     """The adapter of a hint; None for a hint that no rule covers.
+
+    Args:
+        hint: The hint, without `Annotated`.
+        where: Prefix of messages.
+        reads: Whether it is the hint of an input.
+        document: The hint as it was, whose metadata may bound a JSON document.
 
     Raises:
         SignatureError: a hint of a JSON document that contains a type without a JSON form.
@@ -52,7 +58,7 @@ def adapter(hint: Any, where: str) -> Adapter | None:
     if typing.get_origin(hint) is list and (item := typing.get_args(hint)[0]) in _SCALARS:
         return _list(item)
     # A document can be `null`, so an output may be None too.
-    return _document(hint, where) if json_documents.is_document(type_hints.without_none(hint)[0]) else None
+    return _document(document, where, reads=reads) if type_hints.is_document(type_hints.without_none(hint)[0]) else None
 
 
 def _scalar(kind: type) -> Adapter:
@@ -84,18 +90,20 @@ def _list(kind: type) -> Adapter:
     return Adapter(tensor, lambda array, name: array.tolist(), to_array)
 
 
-def _document(hint: Any, where: str) -> Adapter:
-    reader = json_readers.compile_reader(hint, where)
+def _document(hint: Any, where: str, *, reads: bool) -> Adapter:
+    # Only such handlers need msgspec, whose import takes a while.
+    from penstock._handler.json_codec import compile_codec
+
+    codec = compile_codec(hint, where, reads=reads)
     tensor = Tensor(datatype=bytes).as_document()
 
     def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-        return _array(json_documents.dumps(value, hint, name), tensor, (), name)
+        return _array(codec.encode(value, name), tensor, (), name)
 
     def to_python(array: np.ndarray[Any, Any], name: str) -> Any:
-        return json_documents.loads(array.item(), reader, name)
+        return codec.decode(array.item(), name)
 
-    document = Document(json_schema.text(hint), json_documents.example(hint, reader))
-    return Adapter(tensor, to_python, to_array, document)
+    return Adapter(tensor, to_python, to_array, Document(codec.schema, codec.example))
 
 
 def _array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:

@@ -1,122 +1,137 @@
-"""JSON Schema of a type hint: describes the documents that `json_readers` accepts."""
+"""JSON Schema of a type hint: describes the documents that its codec accepts."""
 
 from __future__ import annotations
 
-import dataclasses
-import enum
+import inspect
 import json
 import math
-import typing
-from collections.abc import Mapping
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
-from penstock._handler import type_hints
-from penstock._handler.json_readers import LISTS, OBJECTS, UNIONS, is_record, required_fields, unqualified
+import msgspec
+from msgspec import inspect as mi
+
+from penstock._handler import json_types
+
+__all__ = ["Schema", "choices", "example", "of_hint"]
 
 Schema = dict[str, Any]
 
-_SCALARS: dict[Any, Schema] = {
-    bool: {"type": "boolean"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
-    str: {"type": "string"},
-    type(None): {"type": "null"},
-    None: {"type": "null"},
+_TEXTS = {
+    "date": "2000-01-01",
+    "date-time": "2000-01-01T00:00:00Z",
+    "decimal": "1",
+    "uuid": "00000000-0000-0000-0000-000000000000",
 }
+_UNLISTED = object()
+_EXAMPLES: dict[str | None, Any] = {"boolean": True, "integer": 1, "number": 1.0, "null": None, None: {}}
 
 
-def text(hint: Any) -> str:
-    """The schema of a hint, as JSON text; references in it begin with `#/$defs/`."""
-    known = _Definitions()
-    root = known.schema(hint)
-    name = root.get("$ref", "").removeprefix("#/$defs/")
-    # Inlines a class that is referred to once.
-    if name in known.schemas and json.dumps(known.schemas).count(f'"{root["$ref"]}"') == 0:
-        root = known.schemas.pop(name)
-    return json.dumps({**root, "$defs": known.schemas} if known.schemas else root)
+def of_hint(hint: Any, classes: Mapping[Any, mi.Type]) -> Schema:
+    """The schema of a hint that contains these classes; references in it begin with `#/$defs/`."""
+    models = _PydanticModels({json_types.name_of(cls) for cls in classes})
+    closed = {json_types.name_of(cls) for cls, info in classes.items() if isinstance(info, json_types.CLOSED)}
+    try:
+        (root,), components = msgspec.json.schema_components([hint], schema_hook=models.reference)
+        for schema in components.values():
+            _complete(schema, closed)
+        definitions = {**components, **models.schemas}
+        found: Schema = {**root, "$defs": definitions} if definitions else root
+        json.dumps(found, allow_nan=False)
+    except (TypeError, ValueError):
+        # A default without a JSON form. The model is served all the same.
+        return {}
+    return found
 
 
-class _Definitions:
-    """Schemas of the classes that a hint refers to, one for each class."""
+def example(schema: Schema) -> Any:
+    """A value that a schema describes, as parsed JSON; not always one that satisfies its bounds and patterns."""
+    return _example(schema, schema)
 
-    def __init__(self) -> None:
+
+def choices(schema: Schema, steps: Sequence[Any]) -> tuple[list[Any], bool]:
+    """The values that a schema lists for the value at a path, and whether it allows no others."""
+    found = list(_choices(schema, steps, schema))
+    listed = [choice for choice in found if choice is not _UNLISTED]
+    return listed, len(listed) == len(found)
+
+
+def _complete(schema: Schema, closed: set[str]) -> None:
+    """Adds what the codec checks beyond msgspec, and removes what is not JSON."""
+    if "description" in schema:
+        schema["description"] = inspect.cleandoc(schema["description"])
+    if schema.get("type") == "object" and schema["title"].split("[")[0] in closed:
+        schema["additionalProperties"] = False
+    for field in schema.get("properties", {}).values():
+        default = field.get("default")
+        if isinstance(default, float) and not math.isfinite(default):
+            del field["default"]
+
+
+def _target(schema: Schema, root: Schema) -> Schema:
+    while "$ref" in schema:
+        schema = root["$defs"][schema["$ref"].removeprefix("#/$defs/")]
+    return schema
+
+
+def _example(schema: Schema, root: Schema) -> Any:
+    schema = _target(schema, root)
+    if "enum" in schema:
+        return schema["enum"][0]
+    if "anyOf" in schema:
+        return None if {"type": "null"} in schema["anyOf"] else _example(schema["anyOf"][0], root)
+    if schema.get("type") == "object":
+        return {name: _example(schema["properties"][name], root) for name in schema.get("required", ())}
+    if schema.get("type") == "array":
+        return [_example(item, root) for item in schema.get("prefixItems", ())[: schema.get("minItems", 0)]]
+    if schema.get("type") == "string":
+        return "" if "contentEncoding" in schema else _TEXTS.get(schema.get("format", ""), "text")
+    return _EXAMPLES[schema.get("type")]
+
+
+def _choices(schema: Schema, steps: Sequence[Any], root: Schema) -> Iterator[Any]:
+    schema = _target(schema, root)
+    for member in schema.get("anyOf", ()):
+        yield from _choices(member, steps, root)
+    if not steps:
+        is_null = schema.get("type") == "null"
+        yield from schema.get("enum") or ([] if "anyOf" in schema else [None if is_null else _UNLISTED])
+        return
+    inside: Any = schema.get("properties", {}).get(steps[0], schema.get("additionalProperties"))
+    if isinstance(steps[0], int):
+        fixed = schema.get("prefixItems", ())
+        inside = fixed[steps[0]] if steps[0] < len(fixed) else schema.get("items")
+    if isinstance(inside, dict):
+        yield from _choices(inside, steps[1:], root)
+
+
+class _PydanticModels:
+    """Schemas of the pydantic models that a hint refers to, one for each."""
+
+    def __init__(self, taken: set[str]) -> None:
         self.schemas: dict[str, Schema] = {}
+        self._taken = taken
         self._names: dict[Any, str] = {}
 
-    def schema(self, hint: Any) -> Schema:
-        hint = type_hints.unaliased(hint)
-        origin, arguments = typing.get_origin(hint) or hint, typing.get_args(hint)
-        if origin is typing.Annotated:
-            return self.schema(arguments[0])
-        if hint in _SCALARS:
-            return _SCALARS[hint]
-        if origin in UNIONS:
-            return {"anyOf": [self.schema(member) for member in arguments]}
-        if origin is Literal:
-            return {"enum": list(arguments)}
-        if origin in LISTS:
-            return {"type": "array", "items": self.schema(arguments[0])} if arguments else {"type": "array"}
-        if origin in OBJECTS:
-            values = {"additionalProperties": self.schema(arguments[1])} if arguments else {}
-            return {"type": "object", **values}
-        if is_record(hint):
-            return self._reference(hint)
-        if isinstance(hint, type) and issubclass(hint, enum.Enum):
-            return {"title": hint.__name__, "enum": [member.value for member in hint]}
-        return {}
-
-    def _reference(self, hint: Any) -> Schema:
-        if hint not in self._names:
-            name = hint.__name__
-            while name in self.schemas:
+    def reference(self, model: Any) -> Schema:
+        if model is object:
+            return {}
+        if model not in self._names:
+            name = model.__name__
+            while name in self._taken:
                 name += "_"
-            # Named before its schema is built: the class may refer to itself.
-            self._names[hint], self.schemas[name] = name, {}
-            self.schemas[name].update(self._record(hint, name))
-        return {"$ref": f"#/$defs/{self._names[hint]}"}
+            self._taken.add(name)
+            self._names[model] = name
+            self._add(model, name)
+        return {"$ref": f"#/$defs/{self._names[model]}"}
 
-    def _record(self, hint: Any, name: str) -> Schema:
-        if hasattr(hint, "model_json_schema"):
-            return self._of_pydantic(hint, name)
-        hints = typing.get_type_hints(hint, include_extras=True)
-        defaults = _defaults(hint)
-        if defaults is not None:
-            hints = {field: hints[field] for field in defaults}
-        properties = {}
-        for field, inner in hints.items():
-            default = {"default": defaults[field]} if defaults and _is_plain(defaults[field]) else {}
-            properties[field] = {**self.schema(unqualified(inner)), **default}
-        required = required_fields(hint)
-        described = type_hints.own_doc(hint)
-        return {
-            "title": hint.__name__,
-            **({"description": described} if described else {}),
-            "type": "object",
-            "properties": properties,
-            "required": [field for field in properties if field in required],
-            "additionalProperties": False,
-        }
-
-    def _of_pydantic(self, hint: Any, name: str) -> Schema:
+    def _add(self, model: Any, name: str) -> None:
         try:
-            schema: Schema = hint.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
+            schema: Schema = model.model_json_schema(ref_template=f"#/$defs/{name}.{{model}}")
             json.dumps(schema, allow_nan=False)
         except Exception:
             # Types without a schema make pydantic raise various errors. The model is served all the same.
-            return {"title": hint.__name__, "type": "object"}
-        for inner, described in schema.pop("$defs", {}).items():
-            self.schemas[f"{name}.{inner}"] = described
-        return schema
-
-
-def _defaults(hint: Any) -> Mapping[str, Any] | None:
-    """The constructor fields of a dataclass, with their defaults; None for other records."""
-    if not dataclasses.is_dataclass(hint):
-        return None
-    return {field.name: field.default for field in dataclasses.fields(hint) if field.init}
-
-
-def _is_plain(value: Any) -> bool:
-    if type(value) is float:
-        return math.isfinite(value)
-    return value is None or type(value) in (bool, int, str)
+            schema = {"title": model.__name__, "type": "object"}
+        inner = schema.pop("$defs", {})
+        self.schemas[name] = schema
+        self.schemas.update({f"{name}.{other}": described for other, described in inner.items()})

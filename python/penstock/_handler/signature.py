@@ -192,7 +192,7 @@ def _parameter_tensor(parameter: inspect.Parameter, hints: dict[str, Any], where
         more = "; decorate the class instead of its method" if parameter.name == "self" else ""
         raise SignatureError(f"{where} has no annotation; annotate it, or declare inputs={more}")
     hint, nullable = type_hints.without_none(hints[parameter.name])
-    bound = _bound_tensor(hint, parameter.name, where, batched=batched)
+    bound = _bound_tensor(hint, parameter.name, where, batched=batched, reads=True)
     default = None if parameter.default is _MISSING else parameter.default
     if nullable or parameter.default is not _MISSING or bound.tensor.optional:
         return BoundTensor(bound.tensor.as_optional(), bound.adapter, default)
@@ -216,14 +216,15 @@ def _return_tensors(hints: dict[str, Any], where: str, *, batched: bool, streams
         if not members or Ellipsis in members:
             raise SignatureError(f"{where} is a tuple of unknown length; write each member, as in tuple[int, str]")
         return [
-            _bound_tensor(member, f"output_{index}", f"{where}, member {index}", batched=batched)
+            _bound_tensor(member, f"output_{index}", f"{where}, member {index}", batched=batched, reads=False)
             for index, member in enumerate(members)
         ]
-    return [_bound_tensor(hint, "output", where, batched=batched)]
+    return [_bound_tensor(hint, "output", where, batched=batched, reads=False)]
 
 
-def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool) -> BoundTensor:
-    bare, tensor = type_hints.split_annotated(type_hints.unaliased(hint), where)
+def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool, reads: bool) -> BoundTensor:
+    hint = type_hints.unaliased(hint)
+    bare, tensor = type_hints.split_annotated(hint, where)
     bare = type_hints.unaliased(bare)
     if tensor is not None:
         return BoundTensor(tensor.named(name))
@@ -232,11 +233,12 @@ def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool) -> BoundTe
             f"{where} is an array of unknown datatype and shape; "
             f"write Annotated[np.ndarray, Tensor(datatype=np.float32, shape=[-1])]"
         )
-    value_adapter = adapter(bare, where)
+    value_adapter = adapter(bare, where, reads=reads, document=hint)
     if value_adapter is None:
         raise SignatureError(
-            f"{where} is {type_hints.show(bare)}, which is not a tensor; use Annotated[np.ndarray, Tensor(...)], bool, "
-            "int, float, str, bytes, list[...] of these, dict, a dataclass, a TypedDict or a pydantic model"
+            f"{where} is {type_hints.show(bare)}, which is not a tensor; use Annotated[np.ndarray, Tensor(...)], "
+            "bool, int, float, str, bytes, list[...] of these, dict, a dataclass, a TypedDict, a msgspec.Struct or a "
+            "pydantic model"
         )
     if batched:
         raise SignatureError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import collections.abc
 import contextlib
+import dataclasses
 import functools
 import inspect
 import operator
@@ -17,7 +19,9 @@ import numpy as np
 from penstock._spec.tensor import Tensor
 from penstock.errors import SignatureError
 
-_UNIONS = (Union, types.UnionType)
+LISTS = (list, collections.abc.Sequence)
+OBJECTS = (dict, collections.abc.Mapping, collections.abc.MutableMapping)
+UNIONS = (Union, types.UnionType)
 UNKNOWN = object()
 """The hint of items whose type is not declared."""
 
@@ -96,7 +100,7 @@ def without_none(hint: Any) -> tuple[Any, bool]:
         bare, nullable = without_none(inner)
         # A call, since Python 3.10 has no star in a subscript.
         return (operator.getitem(Annotated, (bare, *metadata)) if nullable else hint), nullable
-    if typing.get_origin(hint) in _UNIONS:
+    if typing.get_origin(hint) in UNIONS:
         members = typing.get_args(hint)
         others = tuple(member for member in members if member is not type(None))
         if len(others) < len(members):
@@ -120,10 +124,23 @@ def item(hint: Any) -> Any:
     if not arguments or not isinstance(origin, type) or not issubclass(origin, (Iterable, AsyncIterable)):
         return UNKNOWN
     item = unaliased(arguments[0])
-    if typing.get_origin(item) in _UNIONS:
+    if typing.get_origin(item) in UNIONS:
         members = [member for member in typing.get_args(item) if getattr(member, "__name__", "") != "Final"]
         item = functools.reduce(operator.or_, members)
     return item
+
+
+def is_document(hint: Any) -> bool:
+    """True if a parameter with this hint takes a JSON document."""
+    origin = typing.get_origin(hint) or hint
+    if hint in (Any, object) or origin in LISTS or origin in OBJECTS:
+        return True
+    return isinstance(origin, type) and (
+        dataclasses.is_dataclass(origin)
+        or typing.is_typeddict(origin)
+        or hasattr(origin, "model_validate")
+        or hasattr(origin, "__struct_fields__")
+    )
 
 
 def is_array(hint: Any) -> bool:
