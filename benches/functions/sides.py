@@ -81,7 +81,7 @@ def plain(place: str, kind: str = "plain") -> Question:
 
 
 def integration(name: str, place: str) -> Question:
-    """The same function through an integration."""
+    """The function served through an integration."""
     isolation = f"isolation={place}"
     if name == "modelbit":
         server = penstock(f"modelbit-{place}", APPS / "deployments" / "double", "/v1/double", isolation)

@@ -57,7 +57,7 @@ def details(reason: str, body: str) -> tuple[int, str]:
     return 299, f"{reason} | POST /first/a%20b?x=1 {ROUTE} {{'name': 'a b'}} {body.encode()!r} 7 id1"
 
 
-def test_first_model_serves_what_it_can() -> None:
+def test_first_model_serves_requests_without_the_fallback() -> None:
     with Client(processes, other) as client:
         assert post(client, "a") == (200, "first: a")
 

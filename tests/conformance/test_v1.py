@@ -97,7 +97,7 @@ def test_without_batching_each_instance_is_one_call(v1: Transport) -> None:
     assert ok(post(v1, "total:predict", {"inputs": [1, 2]})) == {"outputs": 3}
 
 
-def test_no_instances_are_no_predictions(v1: Transport) -> None:
+def test_empty_instances_give_empty_predictions(v1: Transport) -> None:
     for name in ("rows", "total", "user"):
         assert ok(post(v1, f"{name}:predict", {"instances": []})) == {"predictions": []}
 

@@ -1,4 +1,4 @@
-"""Plain technical English: words and openings that hide what a sentence is about are not used."""
+"""Plain technical English: banned words, openings of doc comments, names of tests, length of sentences."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -21,6 +22,11 @@ WORDS = {
     "front door": re.compile(r"\bfront doors?\b", re.IGNORECASE),
     "told, tell": re.compile(r"\b(?:told|tells?|telling)\b"),
 }
+RIDDLE_NAME = re.compile(
+    r"_(?:who|whoever|nobody|told|tells?|asked|anew|heeds?|heeded|beside|brought|(?:is|are)_no|of_(?:its|their)_own)(?:_|$)"
+    r"|^test_(?:what|how|where|which|whether)_"
+)
+"""Part of a test's name that hides its subject."""
 LONGEST_SENTENCE = 30
 """Words in a sentence of a document."""
 
@@ -39,11 +45,27 @@ def documents() -> Texts:
     ]
 
 
+def python_sources() -> Iterator[Path]:
+    for folder in ("python/", "tests/", "examples/", "benches/"):
+        yield from sources(".py", under=folder)
+
+
+def named_tests() -> Iterator[tuple[str, str]]:
+    """Place and name of each test, in Python and in Rust."""
+    for path in sources(".py", under="tests/"):
+        for name in re.findall(r"^ *(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE):
+            yield relative(path), name
+    rust = re.compile(r"#\[(?:tokio::)?test\b[^\]]*\]\s*(?:#\[[^\]]*\]\s*)*(?:async )?fn (\w+)")
+    for path in sources(".rs", under="rust/"):
+        for name in rust.findall(path.read_text()):
+            yield relative(path), f"test_{name}"
+
+
 @cache
 def python_docs() -> Texts:
     """Docstrings, and the strings that stand below attributes."""
     found = []
-    for path in sources(".py", under="python/"):
+    for path in python_sources():
         for node in ast.walk(ast.parse(path.read_text())):
             body = getattr(node, "body", None)
             for one in body if isinstance(body, list) else []:
@@ -78,13 +100,13 @@ def sentences(body: str) -> Iterator[str]:
         yield from re.split(r"(?<=[.:;!?])\s|\|", paragraph)
 
 
-def test_there_is_something_to_read() -> None:
+def test_prose_is_found() -> None:
     assert len(documents()) > 50
     assert len(python_docs()) > 3000
     assert len(rust_docs()) > 3000
 
 
-def test_a_doc_comment_opens_with_a_noun_or_a_verb() -> None:
+def test_doc_comments_open_with_a_noun_or_a_verb() -> None:
     assert [(place, text[:60]) for place, text in (*python_docs(), *rust_docs()) if OPENER.match(text)] == []
     # Paragraphs, items of lists and first cells of tables.
     opening = re.compile(rf"^(?:- |\| )?{OPENER.pattern}.*", re.MULTILINE)
@@ -92,18 +114,24 @@ def test_a_doc_comment_opens_with_a_noun_or_a_verb() -> None:
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_words_that_are_not_used(name: str) -> None:
+def test_banned_words_are_absent(name: str) -> None:
     texts = (*documents(), *python_docs(), *rust_docs())
     assert [(place, WORDS[name].findall(text)) for place, text in texts if WORDS[name].search(text)] == []
 
 
-def test_sentences_of_documents_are_short() -> None:
+def test_names_of_tests_name_their_subject() -> None:
+    names = [*named_tests()]
+    assert len(names) > 3000
+    assert [(place, name) for place, name in names if RIDDLE_NAME.search(name)] == []
+
+
+def test_document_sentences_are_short() -> None:
     long = [
         (place, one) for place, body in documents() for one in sentences(body) if len(one.split()) > LONGEST_SENTENCE
     ]
     assert long == []
 
 
-def test_the_glossary_is_sorted_and_has_no_term_twice() -> None:
+def test_glossary_is_sorted_without_duplicates() -> None:
     terms = re.findall(r"^\| ([a-z][^|]*?) \|", (ROOT / "docs/glossary.md").read_text(), re.MULTILINE)[1:]
     assert terms == sorted(set(terms), key=str.lower)

@@ -57,6 +57,8 @@ def sums(tmp_path: Path) -> Sums:
 @pytest.fixture
 def client(sums: Sums) -> Iterator[RepositoryClient]:
     options: Any = {"http": "127.0.0.1:0", "grpc": None, "model_control": "explicit", "load_models": "sum"}
+    # A stop waits for active sequences, and tests leave some behind.
+    options["drain_timeout"] = 0.1
     with Server(repository=sums.repository.path, **options) as server:
         yield RepositoryClient(server.http_url)
 

@@ -1,4 +1,4 @@
-"""The same functions in Penstock's native API, as the baseline of the integrations."""
+"""Native models with the functions of the integrations' apps, as their baseline."""
 
 from __future__ import annotations
 

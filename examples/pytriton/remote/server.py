@@ -1,4 +1,4 @@
-"""Server without models of its own, for models that other scripts of this machine attach."""
+"""Server without models, for models that other scripts of this machine attach."""
 
 import os
 
