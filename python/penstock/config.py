@@ -65,7 +65,7 @@ class ServerConfig:
     dialect: Literal["penstock", "triton", "kserve"] = _setting(
         "penstock",
         "penstock|triton|kserve",
-        "server whose error texts, statuses of overload and deadlines, and metric names clients expect",
+        "server whose error texts, statuses of overload and deadlines, metric names and parsing clients expect",
     )
     timing_headers: bool = _setting(False, "switch", "response headers with the times in the queue and in the handler")
     strict_json: bool = _setting(False, "switch", "null in JSON in place of NaN and infinities")

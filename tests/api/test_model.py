@@ -205,7 +205,6 @@ def test_definition_contains_all_options() -> None:
         "version_policy": None,
         "warmup": None,
         "open": False,
-        "lenient": False,
         "routes": (),
         "fallback": None,
         "buckets": (),

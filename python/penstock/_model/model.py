@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from penstock._model.call_graph import names_of
@@ -32,7 +32,7 @@ from penstock._model.routes import read_fallback, read_routes
 from penstock._model.warmup import WarmupRequests, read_warmup
 from penstock._spec.batching import Batching
 from penstock._spec.caching import Cache
-from penstock._spec.definition import BoundHandler, Definition, Flags, Handler, nothing_to_close
+from penstock._spec.definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._spec.instances import Processes
 from penstock._spec.resources import Resources
 from penstock._spec.scheduling import Queueing, Sequences
@@ -195,11 +195,7 @@ class Model(Generic[P, R]):
             open=self.open,
             routes=self.routes,
             fallback=self._fallback,
-            **self._flags(),
         )
-
-    def _flags(self) -> dict[str, Any]:
-        return {flag.name: bool(self._options.get(flag.name, flag.default)) for flag in fields(Flags)}
 
     def examples(self) -> dict[str, str | None]:
         """An example document for each input that carries JSON; None where the type hint does not suffice."""

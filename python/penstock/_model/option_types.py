@@ -65,6 +65,3 @@ class ModelOptions(TypedDict, total=False):
     """HTTP methods and paths, such as "POST /score/{customer}", for a handler of raw requests."""
     fallback: Fallback | None
     """The model that responds to requests to these routes where this one does not."""
-    lenient: bool
-    """True if V2 requests to a handler of raw requests may contain null for NaN, datatypes in lower case, and any
-    gRPC version; default False."""

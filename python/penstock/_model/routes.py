@@ -36,8 +36,8 @@ def read_routes(options: ModelOptions, batching: Batching | None, where: str, *,
     if is_open:
         _check_options(options, batching, f"{where}: the handler takes requests as they are, and")
     else:
-        for name in ("routes", "lenient", "fallback"):
-            if options.get(name) not in (None, False):
+        for name in ("routes", "fallback"):
+            if options.get(name) is not None:
                 raise SignatureError(f"{where}: {name}= is for a handler that takes `request: penstock.Request`")
     if routes is None:
         return ()

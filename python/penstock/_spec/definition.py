@@ -18,7 +18,7 @@ from penstock._spec.versions import VersionPolicy
 if TYPE_CHECKING:
     from penstock._core import SequenceInfo
 
-__all__ = ["BoundHandler", "Definition", "Document", "Flags", "Handler", "WarmupSource", "nothing_to_close"]
+__all__ = ["BoundHandler", "Definition", "Document", "Handler", "WarmupSource", "nothing_to_close"]
 
 
 class Handler(Protocol):
@@ -73,18 +73,7 @@ class WarmupSource(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Flags:
-    """Boolean options of `model`, passed to the server as they are declared.
-
-    An option is a flag if it is declared here and in `ModelOptions`.
-    """
-
-    lenient: bool = False
-    """True if requests may contain null for NaN, datatypes in lower case, and any gRPC version."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Definition(Flags):
+class Definition:
     """A model, ready to be loaded. Every field is checked."""
 
     name: str

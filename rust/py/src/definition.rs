@@ -108,8 +108,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handle
         streams,
         buckets => |buckets: Vec<(String, Vec<f64>)>| buckets.into(),
         check_shapes,
-        raw_requests: "open",
-        lenient
+        raw_requests: "open"
         ; ..several
     });
     let handler_spec = HandlerSpec {

@@ -26,11 +26,14 @@ pub struct Limits {
     pub max_depth: usize,
     /// Accept tensors in shared memory; if not, a request that names some is refused.
     pub shared_memory: bool,
+    /// Accept `null` for NaN and datatypes in lower case, in requests to raw-request models.
+    pub permissive: bool,
 }
 
 impl Limits {
     /// Default limits.
-    pub const DEFAULT: Self = Self { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false };
+    pub const DEFAULT: Self =
+        Self { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false, permissive: false };
 }
 
 impl Default for Limits {

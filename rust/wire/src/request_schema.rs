@@ -22,11 +22,14 @@ pub(crate) struct RequestTensors {
     parameters: Vec<Parameters>,
     /// The places of inputs whose JSON was nested.
     nested: Vec<usize>,
+    /// Accepts `null` for NaN and datatypes in lower case.
+    permissive: bool,
 }
 
 impl RequestTensors {
-    fn new(spec: &ModelSpec) -> Self {
-        Self { spec: spec.for_raw_request(Vec::new(), Vec::new()), parameters: Vec::new(), nested: Vec::new() }
+    fn new(spec: &ModelSpec, permissive: bool) -> Self {
+        let spec = spec.for_raw_request(Vec::new(), Vec::new());
+        Self { spec, parameters: Vec::new(), nested: Vec::new(), permissive }
     }
 }
 
@@ -42,8 +45,17 @@ impl Deref for RequestSchema<'_> {
 }
 
 impl<'s> RequestSchema<'s> {
-    pub(crate) fn new(spec: &'s ModelSpec) -> Self {
-        if spec.raw_requests { Self::Request(Box::new(RequestTensors::new(spec))) } else { Self::Model(spec) }
+    pub(crate) fn new(spec: &'s ModelSpec, permissive: bool) -> Self {
+        if spec.raw_requests {
+            Self::Request(Box::new(RequestTensors::new(spec, permissive)))
+        } else {
+            Self::Model(spec)
+        }
+    }
+
+    /// Reports whether the request may have `null` for NaN, and datatypes in lower case.
+    pub(crate) fn is_permissive(&self) -> bool {
+        matches!(self, Self::Request(own) if own.permissive)
     }
 
     /// Returns the index of the input `name`, which is the `position`th of the request. The last name at a position counts.
@@ -116,9 +128,9 @@ impl<'s> RequestSchema<'s> {
         }
     }
 
-    /// The datatype of that name; of a lenient model's input also in lower case.
+    /// The datatype of that name; in a permissive schema also in lower case.
     pub(crate) fn datatype(&self, name: &str) -> Option<Datatype> {
-        let lowered = || self.lenient.then(|| Datatype::from_name(&name.to_ascii_uppercase())).flatten();
+        let lowered = || self.is_permissive().then(|| Datatype::from_name(&name.to_ascii_uppercase())).flatten();
         Datatype::from_name(name).or_else(lowered)
     }
 
@@ -141,7 +153,7 @@ impl<'s> RequestSchema<'s> {
     /// Returns what a raw-request model gets in addition to the tensors; `binary` if they came as raw bytes.
     pub(crate) fn into_raw_request(self, binary: bool) -> Option<Box<RawRequest>> {
         let Self::Request(own) = self else { return None };
-        let RequestTensors { spec, parameters, nested } = *own;
+        let RequestTensors { spec, parameters, nested, .. } = *own;
         let names = |tensors: Vec<TensorSpec>| tensors.into_iter().map(|tensor| tensor.name.as_ref().into()).collect();
         let outputs = (!spec.outputs.is_empty()).then(|| names(spec.outputs));
         let names = names(spec.inputs);
@@ -258,11 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn lenient_model_accepts_null_and_lowercase_datatypes() {
-        let read_by = |lenient: bool, datatype: &str, data: &str| {
-            let spec = ModelSpec { lenient, ..raw_model() };
+    fn permissive_limits_accept_null_for_nan_and_lower_case_datatypes() {
+        let read_by = |permissive: bool, datatype: &str, data: &str| {
+            let (spec, limits) = (raw_model(), Limits { permissive, ..Limits::DEFAULT });
             let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[2],"data":{data}}}]}}"#);
-            rest::begin(&spec, json.as_bytes(), 0, &Limits::default())?.finish()
+            rest::begin(&spec, json.as_bytes(), 0, &limits)?.finish()
         };
         let bytes = |datatype: &str, data: &str| {
             let request = read_by(true, datatype, data).unwrap().request;
@@ -296,11 +308,11 @@ mod tests {
             items in proptest::collection::vec("null|NaN|-?[0-9]{1,4}|1e30|\"a\"|true|nul", 0..6),
             datatype in proptest::sample::select(vec!["FP16", "BF16", "FP32", "FP64", "INT32"]),
         ) {
-            let spec = ModelSpec { lenient: true, ..raw_model() };
+            let (spec, limits) = (raw_model(), Limits { permissive: true, ..Limits::DEFAULT });
             let read = |items: &[String]| {
                 let (count, data) = (items.len(), items.join(" , "));
                 let json = format!(r#"{{"inputs":[{{"name":"x","datatype":"{datatype}","shape":[{count}],"data":[{data}]}}]}}"#);
-                let decoded = rest::begin(&spec, json.as_bytes(), 0, &Limits::default())?.finish()?;
+                let decoded = rest::begin(&spec, json.as_bytes(), 0, &limits)?.finish()?;
                 Ok::<_, Error>(decoded.request.inputs[0].as_ref().unwrap().as_slice().to_vec())
             };
             let spelled: Vec<_> = items.iter().map(|item| item.replace("null", "NaN")).collect();

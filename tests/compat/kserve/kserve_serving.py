@@ -74,7 +74,10 @@ def serving(*models: Any, options: Any = None, **config: Any) -> Iterator[Runnin
     from penstock.compat.kserve._request.bind import bind
 
     with Server(
-        *(bind(model, options) for model in models), http="127.0.0.1:0", grpc="127.0.0.1:0", **config
+        *(bind(model, options) for model in models),
+        http="127.0.0.1:0",
+        grpc="127.0.0.1:0",
+        **{"dialect": "kserve", **config},
     ) as server:
         assert server.http_url is not None
         assert server.grpc_address is not None

@@ -70,6 +70,18 @@ def test_requests_are_distributed_to_all_workers() -> None:
         assert pid in worker_pids
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_requests_outside_of_v2_are_accepted(workers: int) -> None:
+    with live(ready(), workers=workers) as server:
+        tensor = {"name": "x", "shape": [2], "datatype": "fp64", "data": [1, None]}
+        assert server.post("/v2/models/m/infer", {"inputs": [tensor]})[0] == 200
+        with grpc.insecure_channel(server.target) as channel:
+            stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+            request = service_pb2.ModelInferRequest(model_name="m", model_version="7")
+            request.inputs.add(name="x", datatype="int64", shape=[1]).contents.int64_contents.append(1)
+            assert stub.ModelInfer(request).outputs[0].name == "pid"
+
+
 def test_predictor_config_is_set_in_all_workers() -> None:
     """In KServe, workers lack the configuration and respond 501."""
     with live(ready(), workers=2, predictor_config=PredictorConfig("predictor:8080", "v2")) as server:

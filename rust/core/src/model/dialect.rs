@@ -3,7 +3,7 @@
 use crate::{Error, Kind};
 use std::time::Duration;
 
-/// Server whose texts, statuses and metrics the clients expect.
+/// Server whose texts, statuses, metrics and parsing the clients expect.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Dialect {
     /// Penstock.
@@ -38,6 +38,12 @@ impl Dialect {
             (Self::Triton, Kind::Overloaded | Kind::Timeout) => Kind::Unavailable,
             (_, kind) => kind,
         }
+    }
+
+    /// Reports whether raw-request models accept requests outside of V2: `null` for NaN, datatypes in lower case, and
+    /// any version over gRPC.
+    pub const fn is_permissive(self) -> bool {
+        matches!(self, Self::Kserve)
     }
 
     /// Reports whether `/metrics` has the models' metrics under Triton's names too.

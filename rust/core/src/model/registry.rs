@@ -162,14 +162,14 @@ impl Registry {
         found.cloned().ok_or_else(|| entry.missing(name, version))
     }
 
-    /// As [`Registry::find`], but a lenient model answers for versions that it does not have.
+    /// Finds a version of a model. In a permissive dialect, a raw-request model answers for versions that it lacks.
     ///
     /// # Errors
     /// As [`Registry::find`].
-    pub fn find_leniently(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
+    pub fn find_permissively(&self, name: &str, version: Option<&str>) -> Result<Arc<Model>> {
         let found = self.find(name, version);
-        if found.is_err() && version.is_some() {
-            return self.find(name, None).ok().filter(|model| model.spec().lenient).map_or(found, Ok);
+        if found.is_err() && version.is_some() && self.dialect.is_permissive() {
+            return self.find(name, None).ok().filter(|model| model.spec().raw_requests).map_or(found, Ok);
         }
         found
     }

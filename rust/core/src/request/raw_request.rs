@@ -107,7 +107,6 @@ impl ModelSpec {
             buckets: Arc::clone(&self.buckets),
             check_shapes: false,
             raw_requests: true,
-            lenient: self.lenient,
             routes: Vec::new(),
             fallback: None,
         }

@@ -59,10 +59,6 @@ pub struct ModelSpec {
     pub check_shapes: bool,
     /// Accepts any tensors or raw HTTP requests, and declares no inputs and outputs. Requests are computed one by one.
     pub raw_requests: bool,
-    /// Accepts requests outside of V2: `null` for NaN, datatypes in lower case, and any version over gRPC. For
-    /// raw-request
-    /// models only.
-    pub lenient: bool,
     /// Routes for raw HTTP requests.
     pub routes: Vec<Route>,
     /// Model for the HTTP requests that this one fails to answer.
@@ -92,7 +88,6 @@ impl Default for ModelSpec {
             buckets: Arc::new([]),
             check_shapes: true,
             raw_requests: false,
-            lenient: false,
             routes: Vec::new(),
             fallback: None,
         }

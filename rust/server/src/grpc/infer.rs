@@ -4,12 +4,12 @@ use super::{dispatch::refusal, frames::Frames, respond, status};
 use crate::{
     body::{Body, RequestBody, offload},
     infer::{RequestLabels, RequestTelemetry, compute, header_params, response_head, timing_headers},
-    state::{Context, RequestGuard, ResponseMemory},
+    state::{App, Context, RequestGuard, ResponseMemory},
 };
 use http::{HeaderMap, Request, Response};
 use penstock_core::{Error, InferResponse, Model, Protocol, Result, footprint};
 use penstock_wire::{
-    DecodedRequest, Limits,
+    DecodedRequest,
     grpc::{self as wire, Envelope},
 };
 use std::{sync::Arc, time::Instant};
@@ -37,22 +37,25 @@ pub(super) async fn infer<B: RequestBody>(context: &Context, request: Request<B>
     })
 }
 
-/// Limits of the decoder. [`compute`] checks the setting `shared_memory`.
-const LIMITS: Limits = Limits { shared_memory: true, ..Limits::DEFAULT };
-
 /// Decodes a message for its model. Large typed contents are decoded on a blocking thread; their decoded size is
 /// reserved in `guard`.
 ///
 /// # Errors
 /// Those of [`wire::decode`]; `Overloaded` when the limit on request memory is reached.
-pub(super) async fn decode(model: &Model, envelope: Envelope, guard: &mut RequestGuard) -> Result<DecodedRequest> {
+pub(super) async fn decode(
+    app: &App,
+    model: &Model,
+    envelope: Envelope,
+    guard: &mut RequestGuard,
+) -> Result<DecodedRequest> {
+    let limits = app.config.decode_limits();
     let (encoded, decoded) = envelope.typed_bytes();
     guard.reserve_at_least(decoded)?;
     let decoded = if encoded < offload::MIN_BYTES {
-        wire::decode(model.spec(), envelope, &LIMITS)?
+        wire::decode(model.spec(), envelope, &limits)?
     } else {
         let spec = Arc::clone(model.spec());
-        offload::run(encoded, move || wire::decode(&spec, envelope, &LIMITS)).await?
+        offload::run(encoded, move || wire::decode(&spec, envelope, &limits)).await?
     };
     guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     Ok(decoded)
@@ -92,11 +95,11 @@ async fn compute_response(
         labels.id.clone_from(&message.id);
     }
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-    let model: &Model = labels.model.insert(app.registry.find_leniently(&message.model_name, version)?);
+    let model: &Model = labels.model.insert(app.registry.find_permissively(&message.model_name, version)?);
     guard.check(model)?;
     model.check_single_response()?;
     model.admit()?;
-    let mut decoded = decode(model, envelope, &mut guard).await?;
+    let mut decoded = decode(app, model, envelope, &mut guard).await?;
     if let Some(pattern) = &app.config.grpc_forward {
         header_params::forward(pattern, headers, &mut decoded)?;
     }

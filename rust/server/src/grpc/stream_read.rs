@@ -60,12 +60,12 @@ async fn request(
     let refused = |error: &Error| telemetry.failed(None, "", code_of(app, error), error);
     let mut guard = app.enter_sequence().inspect_err(refused)?.with_memory(held);
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-    let model = app.registry.find_leniently(&message.model_name, version).inspect_err(refused)?;
+    let model = app.registry.find_permissively(&message.model_name, version).inspect_err(refused)?;
     let id = message.id.clone();
     let mut record =
         StreamTelemetry::new(app, &telemetry, (&model, &id), |app, error| error.map_or(0, |error| code_of(app, error)));
     let decoded = match guard.check(&model).and_then(|()| model.admit()) {
-        Ok(()) => decode(&model, envelope, &mut guard).await,
+        Ok(()) => decode(app, &model, envelope, &mut guard).await,
         Err(error) => Err(error),
     };
     let mut decoded = decoded.inspect_err(|error| record.fail(error))?;

@@ -130,7 +130,7 @@ pub(super) async fn health<B: RequestBody>(name: &str, call: Call<'_, B>) -> Opt
 }
 
 fn find(context: &Context, name: &str, version: &str) -> Result<Arc<Model>> {
-    context.app.registry.find_leniently(name, Some(version).filter(|version| !version.is_empty()))
+    context.app.registry.find_permissively(name, Some(version).filter(|version| !version.is_empty()))
 }
 
 fn model_ready(context: &Context, message: &pb::ModelReadyRequest) -> pb::ModelReadyResponse {

@@ -8,7 +8,7 @@ use super::{
     tracing::Tracing,
 };
 use penstock_core::Dialect;
-use penstock_wire::coding::InflateLimits;
+use penstock_wire::{self as wire, coding::InflateLimits};
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The server's configuration.
@@ -66,6 +66,19 @@ pub struct Config {
     pub shared_memory: SharedMemory,
     /// Export of spans; `None` for none.
     pub tracing: Option<Tracing>,
+}
+
+impl Config {
+    /// Returns the limits of the decoders.
+    pub(crate) fn decode_limits(&self) -> wire::Limits {
+        wire::Limits {
+            max_depth: self.limits.json_depth,
+            // The setting `shared_memory` is checked when a region is used.
+            shared_memory: true,
+            permissive: self.dialect.is_permissive(),
+            ..wire::Limits::DEFAULT
+        }
+    }
 }
 
 /// Form of the response to a CloudEvent.

@@ -35,7 +35,7 @@ struct Inputs {
 /// `InvalidInput` for what the model or the protocol does not allow, `Unsupported` for disabled shared memory. The text
 /// names the tensor or parameter, what came and what was expected.
 pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<DecodedRequest> {
-    let mut schema = RequestSchema::new(spec);
+    let mut schema = RequestSchema::new(spec, limits.permissive);
     let limits = &Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
     let Envelope { message, raw } = envelope;
     bounded("inputs", message.inputs.len(), limits.max_inputs)?;

@@ -24,9 +24,9 @@ pub(crate) fn read(reader: &mut Reader<'_>, target: &Target<'_>) -> Result<Align
         let array = Array { shape: target.shape, count, bare: false };
         match read_elements(reader, target, array) {
             // Most requests have no null, and are read without looking for one.
-            Err(ElementError::Element(_)) if target.lenient => {
+            Err(ElementError::Element(_)) if target.null_is_nan => {
                 reader.seek(start);
-                read_leniently(reader, target, array)
+                read_with_null(reader, target, array)
             }
             read => read,
         }
@@ -71,7 +71,7 @@ impl Visitor for ArrayVisitor<'_, '_, '_> {
 
 /// As [`read_elements`], where `null` stands for a float that is not a number.
 #[cold]
-fn read_leniently(reader: &mut Reader<'_>, target: &Target<'_>, array: Array<'_>) -> Read<AlignedBuffer> {
+fn read_with_null(reader: &mut Reader<'_>, target: &Target<'_>, array: Array<'_>) -> Read<AlignedBuffer> {
     match target.datatype.kind() {
         ElementKind::Float => element::visit(target.datatype, NullableVisitor(ArrayVisitor { reader, target, array })),
         _ => read_elements(reader, target, array),

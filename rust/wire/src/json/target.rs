@@ -21,7 +21,7 @@ pub(crate) struct Target<'t> {
     /// Decode the strings of a BYTES tensor from base64.
     pub(crate) base64: bool,
     /// Read `null` as NaN.
-    pub(crate) lenient: bool,
+    pub(crate) null_is_nan: bool,
     /// Maximum depth to which broken data is parsed for an error.
     pub(crate) max_depth: usize,
 }

@@ -231,7 +231,7 @@ impl ResponseJson<'_> {
 
     fn target<'t>(&self, name: &'t str, datatype: Datatype, shape: &'t [usize], base64: bool) -> Target<'t> {
         // Servers that write strict JSON have `null` for NaN and infinities.
-        Target { name, datatype, shape, base64, lenient: true, max_depth: self.limits.max_depth }
+        Target { name, datatype, shape, base64, null_is_nan: true, max_depth: self.limits.max_depth }
     }
 
     fn parameters(&self, reader: &mut Reader<'_>, outer: usize) -> Result<Parameters> {

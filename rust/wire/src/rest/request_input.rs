@@ -193,8 +193,8 @@ impl<'d, 's> Builder<'d, 's> {
         let shape = &self.shape;
         self.schema.check_input(index, datatype, shape)?;
         let name = &self.schema.inputs[index].name;
-        let (Limits { max_depth, .. }, lenient) = (*self.limits, self.schema.lenient);
-        array::read(reader, &Target { name, datatype, shape, base64: self.parameters.base64, lenient, max_depth })
+        let (Limits { max_depth, .. }, null_is_nan) = (*self.limits, self.schema.is_permissive());
+        array::read(reader, &Target { name, datatype, shape, base64: self.parameters.base64, null_is_nan, max_depth })
     }
 
     /// Adds the input to `inputs`, once its object is closed.

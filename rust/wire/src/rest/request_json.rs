@@ -27,7 +27,7 @@ type Listed = (usize, OutputParameters);
 impl<'s> RequestJson<'s> {
     pub(super) fn new(spec: &'s ModelSpec, limits: &Limits) -> Self {
         let (plan, parameters) = (ResponsePlan::default(), RequestParameters::default());
-        let schema = RequestSchema::new(spec);
+        let schema = RequestSchema::new(spec, limits.permissive);
         let limits = Limits { shared_memory: limits.shared_memory && !spec.raw_requests, ..*limits };
         Self { schema, limits, inputs: Inputs::new(), plan, parameters, shared: Vec::new() }
     }

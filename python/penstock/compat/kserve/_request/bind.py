@@ -39,7 +39,6 @@ def bind(model: Any, options: BindOptions | None = None) -> Model[..., Any]:
         "max_queue": options.max_queue,
         "inputs": io_types.declared_tensors(model, "get_input_types"),
         "outputs": io_types.declared_tensors(model, "get_output_types"),
-        "lenient": True,
     }
     if isinstance(options.instances, Processes):
         common["instances"] = options.instances

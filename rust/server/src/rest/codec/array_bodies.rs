@@ -1,10 +1,10 @@
 //! Bodies in array formats, which the content type selects; other bodies are the protocol's own.
 
-use super::receive::{json_limits, receive_whole};
+use super::receive::receive_whole;
 use crate::{
     body::{Body, RequestBody, offload},
     rest::headers::JSON_LENGTH,
-    settings::Limits,
+    settings::Config,
     state::RequestGuard,
 };
 use http::{
@@ -57,13 +57,13 @@ pub(crate) async fn receive<B: RequestBody>(
     spec: &Arc<ModelSpec>,
     request: ArrayRequest<'_>,
     body: B,
-    limits: &Limits,
+    config: &Config,
     guard: &mut RequestGuard,
 ) -> Result<DecodedRequest> {
     let members = members(request.query.unwrap_or_default());
     let extras = RequestOptions::from_query(spec, members.iter().map(|(name, value)| (name.as_str(), value.as_str())))?;
-    let bytes = receive_whole(request.headers, body, limits, guard.memory()).await?;
-    let limits = BodyLimits { lists: json_limits(limits), inflated: limits.inflation() };
+    let bytes = receive_whole(request.headers, body, &config.limits, guard.memory()).await?;
+    let limits = BodyLimits { lists: config.decode_limits(), inflated: config.limits.inflation() };
     let spec = Arc::clone(spec);
     offload::run(bytes.len(), move || bodies::decode(request.format, &spec, extras, bytes, &limits)).await
 }

@@ -9,7 +9,7 @@ use crate::{
         offload::{self, Offloaded},
     },
     rest::headers::{content_coding, json_length},
-    settings::Limits,
+    settings::{Config, Limits},
     state::{Context, RequestGuard, RequestMemory},
 };
 use bytes::{Bytes, BytesMut};
@@ -33,9 +33,10 @@ pub(crate) async fn receive<B: RequestBody>(
     spec: &Arc<ModelSpec>,
     headers: &HeaderMap,
     mut body: B,
-    limits: &Limits,
+    config: &Config,
     guard: &mut RequestGuard,
 ) -> Result<DecodedRequest> {
+    let limits = &config.limits;
     let coding = content_coding(headers)?;
     let json_len = json_length(headers)?;
     let declared = body.size_hint().exact();
@@ -45,22 +46,22 @@ pub(crate) async fn receive<B: RequestBody>(
     if let Some(coding) = coding {
         // The header's length is that of the inflated JSON, so it is checked at the end.
         let bytes = Box::pin(inflated(coding, &mut body, limits, guard.memory())).await?;
-        return whole(spec, json_len, bytes, limits).await;
+        return whole(spec, json_len, bytes, config).await;
     }
     let first = next_chunk(&mut body).await?.unwrap_or_default();
     match declared {
         Some(length) if first.len() as u64 == length => {
             guard.memory().reserve(first.len())?;
-            whole(spec, json_len, first, limits).await
+            whole(spec, json_len, first, config).await
         }
         Some(length) => {
             let body = ChunkReader { first, body, guard };
             // Boxed: this future is large, and most requests arrive in one chunk.
-            Box::pin(parts(spec, json_len, length as usize, body, limits)).await
+            Box::pin(parts(spec, json_len, length as usize, body, config)).await
         }
         None => {
             let bytes = Box::pin(collect(first, &mut body, limits, guard.memory())).await?;
-            whole(spec, json_len, bytes, limits).await
+            whole(spec, json_len, bytes, config).await
         }
     }
 }
@@ -96,10 +97,10 @@ pub(crate) fn whole(
     spec: &Arc<ModelSpec>,
     json_len: Option<usize>,
     bytes: Bytes,
-    limits: &Limits,
+    config: &Config,
 ) -> Offloaded<DecodedRequest> {
     let json_bytes = json_len.unwrap_or(bytes.len());
-    let (spec, limits) = (Arc::clone(spec), json_limits(limits));
+    let (spec, limits) = (Arc::clone(spec), config.decode_limits());
     offload::run(json_bytes, move || decode(&spec, json_len, &bytes, &limits))
 }
 
@@ -116,7 +117,7 @@ async fn parts<B: RequestBody>(
     json_len: Option<usize>,
     length: usize,
     mut body: ChunkReader<'_, B>,
-    limits: &Limits,
+    config: &Config,
 ) -> Result<DecodedRequest> {
     let wanted = match json_len {
         Some(json_len) if json_len > length => return Err(out_of_range(json_len, length)),
@@ -139,9 +140,9 @@ async fn parts<B: RequestBody>(
         }
     };
     if wanted == length {
-        return whole(spec, json_len, head, limits).await;
+        return whole(spec, json_len, head, config).await;
     }
-    let mut decoder = begin(spec, json_len, &head, length - wanted, &json_limits(limits))?;
+    let mut decoder = begin(spec, json_len, &head, length - wanted, &config.decode_limits())?;
     drop(head);
     decoder.write(&chunk)?;
     while let Some(chunk) = body.next().await? {
@@ -216,11 +217,6 @@ fn begin<'s>(
         return rest::begin_raw(spec, tail_len);
     }
     rest::begin(spec, json, tail_len, limits)
-}
-
-pub(crate) fn json_limits(limits: &Limits) -> WireLimits {
-    // The setting `shared_memory` is checked when a region is used.
-    WireLimits { max_depth: limits.json_depth, shared_memory: true, ..WireLimits::default() }
 }
 
 fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {

@@ -4,11 +4,7 @@ use super::{infer::Inference, protocols};
 use crate::{
     body::{Body, RequestBody, offload},
     infer::RequestTelemetry,
-    rest::{
-        codec::receive::{json_limits, receive_whole},
-        error,
-        operation::Operation,
-    },
+    rest::{codec::receive::receive_whole, error, operation::Operation},
     settings::CloudEvents,
     state::Context,
 };
@@ -100,7 +96,7 @@ async fn structured<B: RequestBody>(
     let app = &context.app;
     let mut guard = app.enter_sequence()?;
     let json = receive_whole(headers, body, &app.config.limits, guard.memory()).await?;
-    let limits = json_limits(&app.config.limits);
+    let limits = app.config.decode_limits();
     let (event, data) = offload::run(json.len(), move || Event::structured(&json, &limits)).await?;
     drop(guard);
     let mut headers = headers.clone();

@@ -5,7 +5,7 @@ use crate::{
     body::{Body, RequestBody, offload},
     infer::{RequestScope, RequestTelemetry, Responses, StreamTelemetry, request_headers, timing_headers},
     rest::{
-        codec::receive::{json_limits, receive, receive_whole, whole},
+        codec::receive::{receive, receive_whole, whole},
         error,
         headers::json_length,
         operation::GenerateMode,
@@ -80,16 +80,16 @@ async fn decode<B: RequestBody>(
     (headers, body): (&HeaderMap, B),
     guard: &mut RequestGuard,
 ) -> Result<(DecodedRequest, Form)> {
-    let (spec, limits) = (model.spec(), &app.config.limits);
+    let (spec, config) = (model.spec(), &app.config);
     if mode == GenerateMode::InferStream || json_length(headers)?.is_some() {
-        return Ok((only_json(receive(spec, headers, body, limits, guard).await?), Form::Infer));
+        return Ok((only_json(receive(spec, headers, body, config, guard).await?), Form::Infer));
     }
-    let json = receive_whole(headers, body, limits, guard.memory()).await?;
+    let json = receive_whole(headers, body, &config.limits, guard.memory()).await?;
     let (is_infer, json) = offload::run(json.len(), move || Ok((form::is_infer(&json), json))).await?;
     if is_infer {
-        return Ok((only_json(whole(spec, None, json, limits).await?), Form::Infer));
+        return Ok((only_json(whole(spec, None, json, config).await?), Form::Infer));
     }
-    let (length, limits, spec) = (json.len(), json_limits(limits), Arc::clone(spec));
+    let (length, limits, spec) = (json.len(), config.decode_limits(), Arc::clone(spec));
     let GenerateRequest { decoded, details } =
         offload::run(length, move || form::decode(&spec, &json, &limits)).await?;
     Ok((decoded, Form::Generated { details }))

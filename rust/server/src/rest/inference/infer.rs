@@ -53,13 +53,12 @@ async fn compute_response<B: RequestBody>(
     let app = &context.app;
     let find = || app.registry.find(&path.model, path.version.as_deref());
     let (mut guard, model) = admit(app, &mut body, &mut labels.model, find, Model::check_single_response).await?;
-    let limits = &app.config.limits;
     let formats = Formats::of(headers);
     let mut decoded = match formats.request {
-        None => receive(model.spec(), headers, body, limits, &mut guard).await?,
+        None => receive(model.spec(), headers, body, &app.config, &mut guard).await?,
         Some(format) => {
             let request = bodies::ArrayRequest { format, query, headers };
-            Box::pin(bodies::receive(model.spec(), request, body, limits, &mut guard)).await?
+            Box::pin(bodies::receive(model.spec(), request, body, &app.config, &mut guard)).await?
         }
     };
     guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;

@@ -8,7 +8,7 @@ use crate::{
     body::{Body, RequestBody, offload},
     infer::RequestTelemetry,
     rest::{
-        codec::receive::{json_limits, receive_whole},
+        codec::receive::receive_whole,
         error,
         operation::{ModelPath, V1Verb},
     },
@@ -119,11 +119,11 @@ async fn predict<B: RequestBody>(
     if headers.contains_key(JSON_LENGTH) {
         return Ok(infer(context, Inference { path, query: None, headers, body, protocol }).await);
     }
-    let limits = &context.app.config.limits;
+    let config = &context.app.config;
     let mut guard = context.app.enter_sequence()?;
-    let bytes = receive_whole(headers, body, limits, guard.memory()).await?;
+    let bytes = receive_whole(headers, body, &config.limits, guard.memory()).await?;
     drop(guard);
-    let limits = json_limits(limits);
+    let limits = config.decode_limits();
     let (is_v1, bytes) = offload::run(bytes.len(), move || Ok((wire::has_instances(&bytes, &limits), bytes))).await?;
     let mut headers = headers.clone();
     // The body is inflated already.

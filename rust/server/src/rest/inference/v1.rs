@@ -5,10 +5,7 @@ use crate::{
     body::{Body, RequestBody, offload},
     infer::{RequestTelemetry, compute, header_params, timing_headers},
     rest::{
-        codec::{
-            compress,
-            receive::{json_limits, receive_whole},
-        },
+        codec::{compress, receive::receive_whole},
         error,
         operation::{ModelPath, V1Verb},
     },
@@ -118,7 +115,7 @@ fn blamed(instance: usize, error: Error) -> Error {
 
 /// Decodes a body; a large one on a blocking thread.
 async fn decode(context: &Context, model: &Model, bytes: Bytes) -> Result<PredictRequest> {
-    let (spec, limits) = (Arc::clone(model.spec()), json_limits(&context.app.config.limits));
+    let (spec, limits) = (Arc::clone(model.spec()), context.app.config.decode_limits());
     offload::run(bytes.len(), move || v1::decode(&spec, &bytes, &limits)).await
 }
 

@@ -9,7 +9,7 @@ use penstock_core::{Buffer, Datatype, InferResponse, Kind, ModelSpec, ResponsePl
 use proptest::prelude::*;
 
 const LIMITS: BodyLimits = BodyLimits {
-    lists: Limits { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false },
+    lists: Limits { max_inputs: 1024, max_outputs: 1024, max_depth: 64, shared_memory: false, permissive: false },
     inflated: InflateLimits { bytes: 1 << 20, ratio: 100 },
 };
 

@@ -158,7 +158,7 @@ impl Builder<'_> {
             datatype: declared.datatype,
             shape: &shape,
             base64: false,
-            lenient: false,
+            null_is_nan: false,
             max_depth: self.limits.max_depth,
         };
         let buffer = match count {

@@ -106,7 +106,7 @@ impl<'s> Column<'s> {
         let name = &*self.spec.name;
         let ElementError::Lengths(at) = flaw else {
             let target =
-                Target { name, datatype: self.spec.datatype, shape: &[], base64: false, lenient: false, max_depth };
+                Target { name, datatype: self.spec.datatype, shape: &[], base64: false, null_is_nan: false, max_depth };
             return describe(flaw, reader, &target, start);
         };
         let skip = Skip { max_depth, outer: LEVELS, non_finite: true };
