@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from penstock._config import access, otlp, settings
+from penstock._config import access, listeners, otlp, settings
 from penstock._config.server_options import ServerOptions
 from penstock.errors import ConfigError
 
@@ -36,9 +36,11 @@ class ServerConfig:
     grpc: str | None = _setting(
         "127.0.0.1:8001", "address|same", "gRPC address, in the same forms, or `same` for the HTTP port"
     )
-    http_extra: tuple[str, ...] = _setting((), "addresses", "more HTTP addresses, separated by commas")
-    metrics: str | None = _setting(
-        None, "address", "address for /metrics alone, without authentication: HOST:PORT, unix:/path, or off"
+    listeners: tuple[str, ...] = _setting(
+        (),
+        "listeners",
+        "further addresses, separated by commas: http=ADDRESS, grpc=ADDRESS, or metrics=ADDRESS for /metrics alone, "
+        "without authentication",
     )
     allowed_hosts: tuple[str, ...] = _setting(
         (), "hosts", "host names accepted on loopback addresses, besides local ones; * for any"
@@ -166,8 +168,10 @@ class ServerConfig:
         _ = self.access_rules, self.access_key, self.cache_url, self.tracing
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
-        if self.http_extra and self.http is None:
-            raise ConfigError("http_extra: has no meaning where http is off")
+        try:
+            listeners.check_conflicts(self.listeners, self.http, self.grpc)
+        except ValueError as error:
+            raise ConfigError(f"listeners: {error}") from None
         for name, (_, variable) in _VERTEX_ROUTES.items():
             if self.vertex and getattr(self, name) is None:
                 raise ConfigError(f"vertex: there is no {name}, and {variable} is not in the environment")

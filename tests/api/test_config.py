@@ -13,6 +13,11 @@ import pytest
 from penstock import ConfigError, Server, ServerConfig
 from penstock.config import ServerOptions, load_config
 
+LISTENER = (
+    "http=ADDRESS, grpc=ADDRESS or metrics=ADDRESS, where ADDRESS is HOST:PORT with a port from 0 to 65535, "
+    "or unix:/path"
+)
+
 
 @pytest.fixture(autouse=True)
 def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -37,8 +42,7 @@ def test_defaults() -> None:
         "body_timeout": 30.0,
         "min_body_rate": 240,
         "write_timeout": 30.0,
-        "http_extra": (),
-        "metrics": None,
+        "listeners": (),
         "allowed_hosts": (),
         "max_connections": 16384,
         "max_inflight_bytes": 2**30,
@@ -90,7 +94,7 @@ def test_defaults() -> None:
 def test_typed_options_match_config_fields() -> None:
     options, settings = get_type_hints(ServerOptions), get_type_hints(ServerConfig)
     # Lists are accepted in several forms and stored as tuples.
-    lists = {"repository", "load_models", "http_extra", "allowed_hosts", "resources"}
+    lists = {"repository", "load_models", "listeners", "allowed_hosts", "resources"}
     assert options.keys() == settings.keys()
     assert {name for name in options if options[name] != settings[name]} == lists
     assert all(settings[name] == tuple[str, ...] for name in lists - {"resources"})
@@ -130,8 +134,12 @@ def test_foreign_variables_with_the_prefix_are_ignored() -> None:
         ("http", "unix:/tmp/a", "unix:/tmp/a"),
         ("http", "[::1]:0", "[::1]:0"),
         ("grpc", "localhost:9", "localhost:9"),
-        ("http_extra", "127.0.0.1:1, unix:/tmp/a", ("127.0.0.1:1", "unix:/tmp/a")),
-        ("metrics", "0.0.0.0:8002", "0.0.0.0:8002"),
+        (
+            "listeners",
+            "http=127.0.0.1:1, metrics=unix:/tmp/a,grpc=[::1]:0",
+            ("http=127.0.0.1:1", "metrics=unix:/tmp/a", "grpc=[::1]:0"),
+        ),
+        ("listeners", "", ()),
         ("server_version", "off", None),
         ("max_body_bytes", "1024", 1024),
         ("max_body_bytes", "1.5KiB", 1536),
@@ -161,8 +169,12 @@ def test_text_is_parsed_to_a_typed_value(name: str, text: str, value: Any) -> No
         ("http", ":8000", "':8000' is not HOST:PORT"),
         ("http", "::1:8000", "'::1:8000' is not HOST:PORT"),
         ("grpc", "unix:", "'unix:' is not HOST:PORT"),
-        ("http_extra", "127.0.0.1:1,8000", "'8000' is not HOST:PORT"),
-        ("metrics", "9090", "'9090' is not HOST:PORT"),
+        ("listeners", "http=127.0.0.1:1,8000", f"'8000' is not {LISTENER}"),
+        ("listeners", "http=8000", f"'http=8000' is not {LISTENER}"),
+        ("listeners", "metrics=off", f"'metrics=off' is not {LISTENER}"),
+        ("listeners", "admin=127.0.0.1:9", f"'admin=127.0.0.1:9' is not {LISTENER}"),
+        ("listeners", "grpc=same", f"'grpc=same' is not {LISTENER}"),
+        ("listeners", "metrics=unix:", f"'metrics=unix:' is not {LISTENER}"),
         ("max_body_bytes", "64XB", "'64XB' is not a size of 1 byte or more, such as 64MiB"),
         ("max_body_bytes", "0", "0 is not a size of 1 byte or more, such as 64MiB"),
         ("max_body_bytes", "9999999999GiB", "is not a size of 1 byte or more"),
@@ -276,6 +288,50 @@ def test_lists_are_accepted_in_several_forms(tmp_path: Path) -> None:
 def test_lists_are_read_from_the_config_file(tmp_path: Path) -> None:
     (tmp_path / "penstock.toml").write_text('[server]\nrepository = ["a", "b"]\nversion_policy = "all"\n')
     assert load().repository == ("a", "b")
+
+
+def test_listeners_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "penstock.toml"
+    file.write_text('[server]\nlisteners = ["http=0.0.0.0:8080", "metrics=127.0.0.1:9000"]\n')
+    assert load().listeners == ("http=0.0.0.0:8080", "metrics=127.0.0.1:9000")
+    file.write_text('[server]\nlisteners = ["http=0.0.0.0:8080", "9000"]\n')
+    with pytest.raises(ConfigError, match=f"^penstock.toml: listeners: '9000' is not {LISTENER}$"):
+        load()
+
+
+@pytest.mark.parametrize("wrong", [8000, [8000], [""], b"http=a:1", {"http": "a:1"}])
+def test_other_values_are_not_listeners(wrong: Any) -> None:
+    with pytest.raises(ConfigError, match=r"^listeners: .* is not a list of listeners$"):
+        load({"listeners": wrong})
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"http": None, "listeners": "http=a:1"}, "'http=a:1' needs http, which is off"),
+        ({"grpc": None, "listeners": "grpc=a:1"}, "'grpc=a:1' needs grpc, which is off"),
+        ({"http": "a:1", "listeners": "http=a:1"}, "'http=a:1' has the address of another listener"),
+        ({"http": "a:1", "listeners": "metrics=a:1"}, "'metrics=a:1' has the address of another listener"),
+        ({"http": "a:1", "grpc": "same", "listeners": "grpc=a:1"}, "'grpc=a:1' has the address of another listener"),
+        ({"listeners": ["metrics=a:1", "grpc=a:1"]}, "'grpc=a:1' has the address of another listener"),
+    ],
+)
+def test_listeners_that_conflict_are_refused(options: dict[str, Any], problem: str) -> None:
+    with pytest.raises(ConfigError, match=f"^listeners: {problem}$"):
+        load(options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"http": "a:1", "listeners": "grpc=a:1"},
+        {"listeners": ["http=a:1", "grpc=a:1"]},
+        {"http": "a:0", "listeners": ["http=a:0", "metrics=a:0", "metrics=a:0"]},
+        {"http": None, "listeners": "metrics=a:1"},
+    ],
+)
+def test_listeners_that_do_not_conflict(options: dict[str, Any]) -> None:
+    assert load(options).listeners
 
 
 def test_inconsistent_repository_settings_are_rejected() -> None:

@@ -224,20 +224,31 @@ def test_threads_and_descriptors_are_not_leaked() -> None:
     until(given_back, "as few threads and descriptors as before the last servers")
 
 
-def test_http_listens_on_extra_addresses(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
-    also = [address, f"unix:{tmp_path}/also.sock"]
-    with Server(double, http="127.0.0.1:0", grpc=None, http_extra=also) as server:
-        for url in (server.http_url, f"http://{address}", also[1]):
+def test_http_and_grpc_listen_on_extra_addresses(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
+        addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in (free, other)]
+    path = f"unix:{tmp_path}/extra.sock"
+    shared, grpc_only = addresses
+    listeners = [f"http={shared}", f"http={path}", f"grpc={shared}", f"grpc={grpc_only}"]
+    with Server(double, http="127.0.0.1:0", grpc="127.0.0.1:0", listeners=listeners) as server:
+        for url in (server.http_url, f"http://{shared}", path):
             assert infer(url, "double", {"x": X}).array("y").tolist() == [2, 4]
+        for address in (server.grpc_url, shared, grpc_only):
+            with grpc.insecure_channel(address) as channel:
+                stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+                assert stub.ServerLive(service_pb2.ServerLiveRequest(), timeout=20).live
 
 
 def test_metrics_on_a_separate_address() -> None:
     """The metrics address needs no secret, and serves nothing else."""
     restricted = "statistics:key=hush"
     with Server(
-        double, http="127.0.0.1:0", grpc=None, metrics="127.0.0.1:0", restricted_access=restricted, api_key="top"
+        double,
+        http="127.0.0.1:0",
+        grpc=None,
+        listeners="metrics=127.0.0.1:0",
+        restricted_access=restricted,
+        api_key="top",
     ) as server:
         url = f"http://{server.metrics_address}"
         assert server.metrics_address != server.http_address

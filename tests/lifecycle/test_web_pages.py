@@ -177,7 +177,7 @@ def test_refused_host_name_is_escaped_in_the_error(server: Server) -> None:
 
 
 def test_allowed_hosts_are_accepted() -> None:
-    options: Any = {"http": "127.0.0.1:0", "grpc": None, "metrics": "127.0.0.1:0"}
+    options: Any = {"http": "127.0.0.1:0", "grpc": None, "listeners": "metrics=127.0.0.1:0"}
     with Server(same, allowed_hosts="proxy.example", **options) as server:
         for url in (server.http_url, f"http://{server.metrics_address}"):
             path = "/metrics"
@@ -190,7 +190,7 @@ def test_allowed_hosts_are_accepted() -> None:
 
 def test_other_listeners_check_hosts_only_if_configured(tmp_path: Path) -> None:
     path = f"unix:{tmp_path}/socket"
-    with Server(same, http="0.0.0.0:0", http_extra=path, grpc=None) as server:
+    with Server(same, http="0.0.0.0:0", listeners=f"http={path}", grpc=None) as server:
         url = server.http_url.replace("0.0.0.0", "127.0.0.1")
         assert request_with_host(url, "any.example").status == request_with_host(path, "any.example").status == 200
         # A rebound page is same-origin.
@@ -199,7 +199,7 @@ def test_other_listeners_check_hosts_only_if_configured(tmp_path: Path) -> None:
         assert refused.status == 403
         assert refused.error().startswith("only inference is open to web pages by any name: the header 'Host' is 'any")
         assert get_with_headers(url, {"Host": "10.1.2.3:8000", "Origin": "http://10.1.2.3:8000"}).status == 200
-    with Server(same, http="0.0.0.0:0", http_extra=path, grpc=None, allowed_hosts="any.example") as server:
+    with Server(same, http="0.0.0.0:0", listeners=f"http={path}", grpc=None, allowed_hosts="any.example") as server:
         url = server.http_url.replace("0.0.0.0", "127.0.0.1")
         assert request_with_host(url, "any.example").status == request_with_host(path, "other.example").status == 200
         assert request_with_host(url, "other.example").status == 403

@@ -229,7 +229,7 @@ _METAVARS = {
     "secret": "SECRET",
     "folders": "DIR",
     "names": "NAMES",
-    "addresses": "ADDRESSES",
+    "listeners": "LISTENERS",
     "hosts": "NAMES",
     "policy": "POLICY",
 }

@@ -17,8 +17,7 @@ class ServerOptions(TypedDict, total=False):
 
     http: str | None
     grpc: str | None
-    http_extra: str | Iterable[str]
-    metrics: str | None
+    listeners: str | Iterable[str]
     allowed_hosts: str | Iterable[str]
     io_threads: int
     max_body_bytes: int

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
+from penstock._config import listeners
 from penstock._spec.versions import VersionPolicy
 from penstock.errors import ConfigError
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-LISTS = ("folders", "names", "addresses", "hosts", "amounts")
+LISTS = ("folders", "names", "listeners", "hosts", "amounts")
 """Kinds of settings with several values, which are accepted in several forms."""
 
 SECRETS = ("rules", "secret")
@@ -62,7 +63,7 @@ def check(kind: str, value: Any) -> None:
 
 def _check_single(kind: str, value: Any) -> None:
     if kind == "address" or (kind == "address|same" and value != "same"):
-        _check_address(value)
+        _require(listeners.is_address(value), value, "HOST:PORT with a port from 0 to 65535, unix:/path, or off")
     elif kind == "seconds":
         _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
     elif kind == "switch":
@@ -181,7 +182,7 @@ def _read(kind: str, text: str) -> Any:
         return _SWITCHES[text.lower()]
     if kind == "amounts":
         return _amounts(text)
-    if kind in ("folders", "names", "addresses", "hosts"):
+    if kind in ("folders", "names", "listeners", "hosts"):
         parts = text.split(os.pathsep if kind == "folders" else ",")
         return tuple(name for part in parts if (name := part.strip()))
     if kind == "size":
@@ -221,19 +222,6 @@ def read_toml(path: str) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
-def _check_address(value: object) -> None:
-    if value is None:
-        return
-    expected = "HOST:PORT with a port from 0 to 65535, unix:/path, or off"
-    _require(isinstance(value, str), value, expected)
-    address = str(value)
-    if address.startswith("unix:"):
-        _require(len(address) > len("unix:") and "\0" not in address, value, expected)
-        return
-    match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", address)
-    _require(match is not None and int(match[2]) <= 65535, value, expected)
-
-
 def _check_repository(kind: str, value: Any) -> None:
     if kind == "policy":
         _require(isinstance(value, str), value, "latest:N, all, or specific:V,V,...")
@@ -248,9 +236,9 @@ def _check_repository(kind: str, value: Any) -> None:
         return
     plain = isinstance(value, tuple) and all(isinstance(item, str) and item and "\0" not in item for item in value)
     _require(plain, value, f"a list of {kind}")
-    if kind == "addresses":
-        for address in value:
-            _check_address(address)
+    if kind == "listeners":
+        for entry in value:
+            listeners.check_entry(entry)
     if kind == "hosts":
         for host in value:
             is_host = re.fullmatch(r"\*|[A-Za-z0-9_.-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\]", host) is not None

@@ -14,6 +14,7 @@ from penstock.compat.pytriton.exceptions import PyTritonValidationError
 from penstock.compat.pytriton.triton import Triton, TritonConfig, TritonSecurityConfig
 
 OPEN = TritonSecurityConfig(restricted_endpoints=[])
+METRICS = "metrics=0.0.0.0:8002"
 
 
 def settings(security: TritonSecurityConfig = OPEN, **config: Any) -> ServerConfig:
@@ -22,8 +23,8 @@ def settings(security: TritonSecurityConfig = OPEN, **config: Any) -> ServerConf
 
 def test_defaults_equal_pytritons() -> None:
     translated = settings()
-    assert (translated.http, translated.http_extra, translated.grpc) == ("0.0.0.0:8000", (), "0.0.0.0:8001")
-    assert (translated.metrics, translated.drain_timeout) == ("0.0.0.0:8002", 30.0)
+    assert (translated.http, translated.grpc, translated.listeners) == ("0.0.0.0:8000", "0.0.0.0:8001", (METRICS,))
+    assert translated.drain_timeout == 30.0
     assert (translated.dialect, translated.server_name, translated.server_version) == ("triton", None, "2.51.0")
     assert (translated.max_body_bytes, translated.idle_timeout) == (2**31, 0.0)
     assert (translated.sagemaker, translated.vertex, translated.shared_memory, translated.restricted_access) == (
@@ -36,10 +37,11 @@ def test_defaults_equal_pytritons() -> None:
 
 def test_addresses_and_ports_are_translated() -> None:
     translated = settings(http_address="127.0.0.1", http_port=1, grpc_address="::1", grpc_port=2, metrics_port=3)
-    assert (translated.http, translated.grpc, translated.metrics) == ("127.0.0.1:1", "[::1]:2", "127.0.0.1:3")
+    assert (translated.http, translated.grpc) == ("127.0.0.1:1", "[::1]:2")
+    assert translated.listeners == ("metrics=127.0.0.1:3",)
     translated = settings(allow_http=False, allow_metrics=False)
-    assert (translated.http, translated.grpc, translated.metrics) == (None, "0.0.0.0:8001", None)
-    assert settings(allow_grpc=False, metrics_address="10.0.0.1").metrics == "10.0.0.1:8002"
+    assert (translated.http, translated.grpc, translated.listeners) == (None, "0.0.0.0:8001", ())
+    assert settings(allow_grpc=False, metrics_address="10.0.0.1").listeners == ("metrics=10.0.0.1:8002",)
 
 
 @pytest.mark.parametrize(
@@ -53,10 +55,10 @@ def test_addresses_and_ports_are_translated() -> None:
         ({"grpc_header_forward_pattern": "header.*"}, {"grpc_header_forward_pattern": "header.*"}),
         ({"grpc_infer_response_compression_level": "none"}, {"grpc_compression": "off"}),
         ({"grpc_infer_response_compression_level": "high"}, {"grpc_compression": "gzip"}),
-        ({"allow_sagemaker": True}, {"sagemaker": True, "http_extra": ("0.0.0.0:8080",)}),
-        ({"allow_sagemaker": True, "sagemaker_port": 9}, {"http_extra": ("0.0.0.0:9",)}),
-        ({"allow_sagemaker": True, "http_port": 8080}, {"http": "0.0.0.0:8080", "http_extra": ()}),
-        ({"allow_sagemaker": True, "allow_http": False}, {"http": "0.0.0.0:8080", "http_extra": ()}),
+        ({"allow_sagemaker": True}, {"sagemaker": True, "listeners": ("http=0.0.0.0:8080", METRICS)}),
+        ({"allow_sagemaker": True, "sagemaker_port": 9}, {"listeners": ("http=0.0.0.0:9", METRICS)}),
+        ({"allow_sagemaker": True, "http_port": 8080}, {"http": "0.0.0.0:8080", "listeners": (METRICS,)}),
+        ({"allow_sagemaker": True, "allow_http": False}, {"http": "0.0.0.0:8080", "listeners": (METRICS,)}),
         ({"cache_config": ["redis,host=cache", "redis,port=7"]}, {"cache_redis": "redis://cache:7"}),
         ({"cache_config": ["local,size=7"]}, {"cache_redis": None}),
         ({"http_restricted_api": "logging:a=b"}, {"restricted_access": "logging:a=b"}),
@@ -75,7 +77,11 @@ def test_vertex_ai_sets_port_and_routes(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("AIP_HEALTH_ROUTE", "/health")
     monkeypatch.setenv("AIP_PREDICT_ROUTE", "/predict")
     translated = settings(allow_vertex_ai=True, vertex_ai_port=81, vertex_ai_default_model="m")
-    assert (translated.http, translated.http_extra, translated.vertex) == ("0.0.0.0:8000", ("0.0.0.0:81",), True)
+    assert (translated.http, translated.listeners, translated.vertex) == (
+        "0.0.0.0:8000",
+        ("http=0.0.0.0:81", METRICS),
+        True,
+    )
     assert (translated.vertex_health_route, translated.vertex_predict_route, translated.hosted_model) == (
         "/health",
         "/predict",

@@ -103,26 +103,26 @@ impl<'py> ServerConfig<'_, 'py> {
     }
 
     fn listeners(&self) -> PyResult<Vec<Listener>> {
-        let listen = |text: &String, rest, grpc| {
-            let address = address(self.0.py(), text)?;
-            Ok::<_, PyErr>(Listener { address, rest, grpc, metrics: !rest && !grpc })
-        };
         let (http, grpc): (Option<String>, Option<String>) = (self.get("http")?, self.get("grpc")?);
-        let mut listeners = Vec::new();
-        match (&http, &grpc) {
-            (Some(http), Some(grpc)) if grpc == "same" || (http == grpc && !http.ends_with(":0")) => {
-                listeners.push(listen(http, true, true)?);
-            }
-            (http, grpc) => {
-                listeners.extend(http.iter().map(|http| listen(http, true, false)).collect::<PyResult<Vec<_>>>()?);
-                listeners.extend(grpc.iter().map(|grpc| listen(grpc, false, true)).collect::<PyResult<Vec<_>>>()?);
+        let is_shared = grpc.as_deref() == Some("same");
+        let main = [("http", http), ("grpc", grpc.filter(|_| !is_shared))];
+        let entries: Vec<String> = self.get("listeners")?;
+        let main = main.iter().filter_map(|(kind, address)| Some((*kind, address.as_deref()?)));
+        let mut listeners: Vec<(&str, Listener)> = Vec::new();
+        for (kind, text) in main.chain(entries.iter().filter_map(|entry| entry.split_once('='))) {
+            let (rest, grpc, metrics) = (kind == "http", kind == "grpc", kind == "metrics");
+            // Each port 0 becomes another port.
+            match listeners.iter_mut().find(|(known, _)| *known == text && !text.ends_with(":0")) {
+                Some((_, same)) => (same.rest, same.grpc) = (same.rest || rest, same.grpc || grpc),
+                None => {
+                    let address = address(self.0.py(), text)?;
+                    listeners.push((text, Listener { address, rest, grpc, metrics }));
+                }
             }
         }
-        for http in &self.get::<Vec<String>>("http_extra")? {
-            listeners.push(listen(http, true, false)?);
-        }
-        if let Some(metrics) = &self.get::<Option<String>>("metrics")? {
-            listeners.push(listen(metrics, false, false)?);
+        let mut listeners: Vec<_> = listeners.into_iter().map(|(_, listener)| listener).collect();
+        if let Some(first) = listeners.first_mut().filter(|_| is_shared) {
+            first.grpc = true;
         }
         Ok(listeners)
     }

@@ -75,8 +75,8 @@ def server_config(server: Owner, limits: tuple[int, int], metrics: str | None = 
     settings = {name: value for name, value in LIKE_KSERVE.items() if getattr(config, name) == getattr(default, name)}
     if max(limits) > max(MAX_GRPC_MESSAGE_LENGTH, settings.get("max_body_bytes", config.max_body_bytes)):
         settings["max_body_bytes"] = max(limits)
-    if metrics is not None and config.metrics is None:
-        settings["metrics"] = metrics
+    if metrics is not None and not any(entry.startswith("metrics=") for entry in config.listeners):
+        settings["listeners"] = (*config.listeners, f"metrics={metrics}")
     if server.access_log_format and config.access_log == "off":
         settings["access_log"] = "text"
     http, grpc = server.host or EVERYWHERE, server.host or (EVERYWHERE_6 if _has_ipv6() else EVERYWHERE)

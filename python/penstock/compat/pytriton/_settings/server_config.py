@@ -141,11 +141,13 @@ def _addresses(config: TritonConfig) -> dict[str, Any]:
         if allowed and (hosting_port not in ports or hosting_port == "0"):
             ports.add(hosting_port)
             http_addresses.append(f"{ALL_INTERFACES}:{hosting_port}")
+    listeners = [f"http={address}" for address in http_addresses[1:]]
+    if config.allow_metrics in (True, None):
+        listeners.append(f"metrics={metrics}")
     return {
         "http": http_addresses[0] if http_addresses else None,
-        "http_extra": tuple(http_addresses[1:]),
         "grpc": grpc if config.allow_grpc in (True, None) else None,
-        "metrics": metrics if config.allow_metrics in (True, None) else None,
+        "listeners": tuple(listeners),
     }
 
 
