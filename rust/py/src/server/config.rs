@@ -43,8 +43,8 @@ impl<'py> ServerConfig<'_, 'py> {
             platforms: self.platforms()?,
             cloud_events: self.cloud_events()?,
             shared_cache: self.shared_cache()?,
-            http_forward: self.pattern("http_header_forward_pattern")?,
-            grpc_forward: self.pattern("grpc_header_forward_pattern")?,
+            http_header_forward_pattern: self.pattern("http_header_forward_pattern")?,
+            grpc_header_forward_pattern: self.pattern("grpc_header_forward_pattern")?,
             limits: self.limits()?,
             dialect,
             ..Config::default()
@@ -61,7 +61,7 @@ impl<'py> ServerConfig<'_, 'py> {
             server_name => |given: Option<String>| given.unwrap_or_else(|| dialect.name().to_owned()),
             server_version => or_version,
             request_timeout => duration,
-            reflection: "grpc_reflection",
+            grpc_reflection,
             grpc_compression => |name: String| Compression::from_name(&name),
             log_level => |name: String| LogLevel::from_name(&name).unwrap_or(LogLevel::Warning),
             batching_debug => |mode: String| match mode.as_str() {
@@ -86,18 +86,18 @@ impl<'py> ServerConfig<'_, 'py> {
     fn limits(&self) -> PyResult<Limits> {
         let or_unlimited = |seconds: f64| duration(seconds).unwrap_or(Duration::MAX);
         Ok(read_record!(self.0, Limits {
-            body_bytes: "max_body_bytes",
-            inflate_ratio: "max_inflate_ratio",
-            inflight_bytes: "max_inflight_bytes",
-            header_bytes: "max_header_bytes",
-            headers: "max_headers",
+            max_body_bytes,
+            max_inflate_ratio,
+            max_inflight_bytes,
+            max_header_bytes,
+            max_headers,
             header_timeout => or_unlimited,
             body_timeout => or_unlimited,
-            body_rate: "min_body_rate",
+            min_body_rate,
             write_timeout => or_unlimited,
             idle_timeout => or_unlimited,
-            connections: "max_connections",
-            json_depth: "max_json_depth"
+            max_connections,
+            max_json_depth
             ; ..Limits::default()
         }))
     }

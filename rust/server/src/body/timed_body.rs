@@ -101,7 +101,7 @@ struct Pace {
 
 impl Pace {
     fn new(limits: &Limits) -> Self {
-        let first = if limits.body_rate == 0 { limits.body_timeout } else { limits.body_timeout.min(RATE_GRACE) };
+        let first = if limits.min_body_rate == 0 { limits.body_timeout } else { limits.body_timeout.min(RATE_GRACE) };
         Self { waited: Duration::ZERO, since: None, timer: Box::pin(sleep(first)) }
     }
 
@@ -120,7 +120,7 @@ impl Pace {
             if silent >= limits.body_timeout {
                 return Poll::Ready(format!("no more of the body came for {:?}", limits.body_timeout));
             }
-            let (waited, rate) = (self.waited + silent, limits.body_rate);
+            let (waited, rate) = (self.waited + silent, limits.min_body_rate);
             let enough_for = bytes.saturating_mul(1000).checked_div(rate).map(Duration::from_millis);
             let enough_for = enough_for.map_or(Duration::MAX, |time| time.max(RATE_GRACE));
             if waited > enough_for {

@@ -47,7 +47,7 @@ impl Dispatcher {
         let config = &context.app.config;
         Self {
             checks_hosts: scope.tcp && hosts::are_checked(&config.allowed_hosts, scope.local),
-            grpc: scope.grpc.then(|| grpc::router(config.reflection)),
+            grpc: scope.grpc.then(|| grpc::router(config.grpc_reflection)),
             scope,
             context,
         }

@@ -100,7 +100,7 @@ async fn compute_response(
     model.check_single_response()?;
     model.admit()?;
     let mut decoded = decode(app, model, envelope, &mut guard).await?;
-    if let Some(pattern) = &app.config.grpc_forward {
+    if let Some(pattern) = &app.config.grpc_header_forward_pattern {
         header_params::forward(pattern, headers, &mut decoded)?;
     }
     let deadline = telemetry.deadline(headers, decoded.timeout)?;

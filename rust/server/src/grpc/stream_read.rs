@@ -72,7 +72,7 @@ async fn request(
     if let Some(metadata) = &mut decoded.request.metadata {
         metadata.headers = request_headers::visible(headers);
     }
-    if let Some(pattern) = &app.config.grpc_forward {
+    if let Some(pattern) = &app.config.grpc_header_forward_pattern {
         header_params::forward(pattern, headers, &mut decoded).inspect_err(|error| record.fail(error))?;
     }
     decoded.request.schedule.client = request_headers::client(&model, headers);

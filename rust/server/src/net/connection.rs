@@ -134,12 +134,12 @@ fn coding(headers: &HeaderMap) -> Option<String> {
 pub(crate) fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     // This server's checks answer with a JSON body; hyper's limit is a fallback.
-    builder.http1().max_headers(limits.headers + 64).timer(TokioTimer::new()).header_read_timeout(None);
+    builder.http1().max_headers(limits.max_headers + 64).timer(TokioTimer::new()).header_read_timeout(None);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(limits.http2_streams)
-        .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+        .max_header_list_size(u32::try_from(limits.max_header_bytes).unwrap_or(u32::MAX))
         .initial_stream_window_size(limits.http2_window)
         .initial_connection_window_size(limits.http2_window.saturating_mul(4))
         .max_frame_size(256 << 10)

@@ -214,10 +214,10 @@ async fn accept(
 /// Serves the connections of this thread.
 async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
     while let Some((socket, listener)) = inbox.recv().await {
-        if thread_state.open.fetch_add(1, Ordering::AcqRel) >= thread_state.app.config.limits.connections {
+        if thread_state.open.fetch_add(1, Ordering::AcqRel) >= thread_state.app.config.limits.max_connections {
             thread_state.open.fetch_sub(1, Ordering::AcqRel);
             tracing::warn!(
-                limit = thread_state.app.config.limits.connections,
+                limit = thread_state.app.config.limits.max_connections,
                 "a connection over the limit was closed"
             );
             continue;

@@ -22,17 +22,17 @@ pub(crate) fn check_head(limits: &Limits, uri: &Uri, headers: &HeaderMap) -> std
             format!("the request's path has {length} bytes, at most {} are accepted", limits.uri_bytes),
         );
     }
-    if headers.len() > limits.headers {
+    if headers.len() > limits.max_headers {
         return refuse(
             431,
-            format!("the request has {} headers, at most {} are accepted", headers.len(), limits.headers),
+            format!("the request has {} headers, at most {} are accepted", headers.len(), limits.max_headers),
         );
     }
     let bytes: usize = headers.iter().map(|(name, value)| name.as_str().len() + value.len()).sum();
-    if bytes > limits.header_bytes {
+    if bytes > limits.max_header_bytes {
         return refuse(
             431,
-            format!("the request's headers have {bytes} bytes, at most {} are accepted", limits.header_bytes),
+            format!("the request's headers have {bytes} bytes, at most {} are accepted", limits.max_header_bytes),
         );
     }
     Ok(())

@@ -43,13 +43,13 @@ pub struct Config {
     /// The `version` of the server's metadata.
     pub server_version: String,
     /// Serves gRPC reflection.
-    pub reflection: bool,
+    pub grpc_reflection: bool,
     /// Compression of gRPC responses for clients that accept it.
     pub grpc_compression: Option<Compression>,
     /// Pattern of the REST headers that become parameters.
-    pub http_forward: Option<HeaderPattern>,
+    pub http_header_forward_pattern: Option<HeaderPattern>,
     /// Pattern of the gRPC metadata that becomes parameters.
-    pub grpc_forward: Option<HeaderPattern>,
+    pub grpc_header_forward_pattern: Option<HeaderPattern>,
     /// Secrets that requests must carry.
     pub access: Access,
     /// Deadline of every request; `None` leaves it to the client.
@@ -72,7 +72,7 @@ impl Config {
     /// Returns the limits of the decoders.
     pub(crate) fn decode_limits(&self) -> wire::Limits {
         wire::Limits {
-            max_depth: self.limits.json_depth,
+            max_depth: self.limits.max_json_depth,
             // The setting `shared_memory` is checked when a region is used.
             shared_memory: true,
             permissive: self.dialect.is_permissive(),
@@ -155,15 +155,15 @@ impl fmt::Display for Address {
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of one request's body or message.
-    pub body_bytes: usize,
+    pub max_body_bytes: usize,
     /// Inflated bytes per compressed byte, from 1 MiB on.
-    pub inflate_ratio: usize,
+    pub max_inflate_ratio: usize,
     /// Bytes of all request bodies in memory at once.
-    pub inflight_bytes: usize,
+    pub max_inflight_bytes: usize,
     /// Bytes of a request's header names and values together.
-    pub header_bytes: usize,
+    pub max_header_bytes: usize,
     /// Headers of a request.
-    pub headers: usize,
+    pub max_headers: usize,
     /// Bytes of a request's path and query.
     pub uri_bytes: usize,
     /// Time from a request's first byte to the end of its headers.
@@ -171,15 +171,15 @@ pub struct Limits {
     /// Time between two chunks of a request's body.
     pub body_timeout: Duration,
     /// Minimum average rate of a request's body in bytes per second, after a grace period; 0 for no limit.
-    pub body_rate: u64,
+    pub min_body_rate: u64,
     /// Time without a request on a connection.
     pub idle_timeout: Duration,
     /// Time in which the client takes no byte of a waiting response.
     pub write_timeout: Duration,
     /// Open connections.
-    pub connections: usize,
+    pub max_connections: usize,
     /// Levels of nesting in a JSON body.
-    pub json_depth: usize,
+    pub max_json_depth: usize,
     /// Concurrent requests on one HTTP/2 connection.
     pub http2_streams: u32,
     /// Flow-control window of an HTTP/2 stream in bytes; a connection has four times that.
@@ -189,26 +189,26 @@ pub struct Limits {
 impl Limits {
     /// Returns the bounds on an inflated body.
     pub(crate) fn inflation(&self) -> InflateLimits {
-        InflateLimits { bytes: self.body_bytes, ratio: self.inflate_ratio }
+        InflateLimits { bytes: self.max_body_bytes, ratio: self.max_inflate_ratio }
     }
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            body_bytes: 64 << 20,
-            inflate_ratio: 100,
-            inflight_bytes: 1 << 30,
-            header_bytes: 64 << 10,
-            headers: 100,
+            max_body_bytes: 64 << 20,
+            max_inflate_ratio: 100,
+            max_inflight_bytes: 1 << 30,
+            max_header_bytes: 64 << 10,
+            max_headers: 100,
             uri_bytes: 8 << 10,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(30),
-            body_rate: 240,
+            min_body_rate: 240,
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
-            connections: 16_384,
-            json_depth: 64,
+            max_connections: 16_384,
+            max_json_depth: 64,
             http2_streams: 1024,
             http2_window: 8 << 20,
         }
@@ -311,10 +311,10 @@ impl Default for Config {
             log_level: LogLevel::Warning,
             server_name: Dialect::default().name().to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
-            reflection: true,
+            grpc_reflection: true,
             grpc_compression: None,
-            http_forward: None,
-            grpc_forward: None,
+            http_header_forward_pattern: None,
+            grpc_header_forward_pattern: None,
             access: Access::default(),
             request_timeout: None,
             cloud_events: None,

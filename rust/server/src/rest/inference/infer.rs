@@ -68,7 +68,7 @@ async fn compute_response<B: RequestBody>(
     if app.log.logs_requests() {
         labels.id.clone_from(&decoded.plan.id);
     }
-    if let Some(pattern) = &app.config.http_forward {
+    if let Some(pattern) = &app.config.http_header_forward_pattern {
         header_params::forward(pattern, headers, &mut decoded)?;
     }
     let deadline = telemetry.deadline(headers, decoded.timeout)?;

@@ -83,7 +83,7 @@ async fn respond<B: RequestBody>(
     let model = &model;
     let computed = requests.into_iter().enumerate().map(|(instance, request)| async move {
         let mut decoded = DecodedRequest { request, plan: ResponsePlan::default(), timeout: None, shared: None };
-        if let Some(pattern) = &app.config.http_forward {
+        if let Some(pattern) = &app.config.http_header_forward_pattern {
             header_params::forward(pattern, headers, &mut decoded)?;
         }
         telemetry.decoded(&mut decoded);

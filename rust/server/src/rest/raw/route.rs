@@ -180,7 +180,7 @@ pub(crate) fn decoded(route_context: RouteContext<'_>, http: HttpRequest) -> Res
     };
     let plan = ResponsePlan { id: id.to_owned(), ..ResponsePlan::default() };
     let mut decoded = DecodedRequest { request, plan, timeout: None, shared: None };
-    if let Some(pattern) = &context.app.config.http_forward {
+    if let Some(pattern) = &context.app.config.http_header_forward_pattern {
         header_params::forward(pattern, headers, &mut decoded)?;
     }
     Ok(decoded)
