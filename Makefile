@@ -86,8 +86,9 @@ bench: $(WHEEL) .make/dev ## Run the benchmarks and print their tables
 bench-smoke: $(WHEEL) .make/dev ## Run each benchmark for a moment, to check that it works; the numbers are meaningless
 	$(BIN)/python -m benches.load smoke
 
-gen: .make/system ## Generate the Rust code of proto/
+gen: .make/dev ## Generate the Rust code of proto/, ServerOptions and the table of settings
 	cargo run --locked -p penstock-codegen
+	PYTHONPATH=python $(BIN)/python .ci/settings.py
 
 clean: ## Remove all build outputs, including models
 	rm -rf .make .venv dist site target benches/load/tools/target rust/*/fuzz/target .mypy_cache .pytest_cache .ruff_cache .hypothesis examples/*/model

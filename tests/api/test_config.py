@@ -6,12 +6,12 @@ import dataclasses
 import re
 import sys
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
 from penstock import ConfigError, Server, ServerConfig
-from penstock.config import ServerOptions, load_config
+from penstock.config import load_config
 
 LISTENER = (
     "http=ADDRESS, grpc=ADDRESS or metrics=ADDRESS, where ADDRESS is HOST:PORT with a port from 0 to 65535, "
@@ -89,15 +89,6 @@ def test_defaults() -> None:
         "resources": (),
         "version_policy": "latest:1",
     }
-
-
-def test_typed_options_match_config_fields() -> None:
-    options, settings = get_type_hints(ServerOptions), get_type_hints(ServerConfig)
-    # Lists are accepted in several forms and stored as tuples.
-    lists = {"repository", "load_models", "listeners", "allowed_hosts", "resources"}
-    assert options.keys() == settings.keys()
-    assert {name for name in options if options[name] != settings[name]} == lists
-    assert all(settings[name] == tuple[str, ...] for name in lists - {"resources"})
 
 
 def test_sources_override_each_other_in_order(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +11,6 @@ import pytest
 
 from house import CRATES, ROOT, files, relative, rows, sources, text, without_tests
 from penstock import errors
-from penstock._cli import main
-from penstock.config import ServerConfig
 from penstock.testing import Client
 
 DOCUMENTS = [path for path in files() if path.suffix == ".md" and "node_modules" not in path.parts]
@@ -148,10 +146,20 @@ def test_metrics_table_matches_registered_metrics() -> None:
     assert documented == metrics()
 
 
-def test_limits_table_has_every_setting_with_its_default() -> None:
-    table = [row for row in rows(text("docs/limits.md").split("\n## ")[0]) if re.fullmatch(r"`[a-z_]+`", row[0])]
-    documented = [(row[0].strip("`"), row[1].strip("`")) for row in table]
-    assert documented == [(one.name, main._shown(one.metadata["kind"], one.default)) for one in fields(ServerConfig)]
+def test_files_generated_from_settings_are_fresh() -> None:
+    """`ServerOptions`, and the names and defaults in the table of settings."""
+    settings = runpy.run_path(str(ROOT / ".ci" / "settings.py"))
+    stale = [relative(path) for path in settings["stale"]()]
+    assert not stale, f"{stale}: regenerate with make gen"
+
+
+def test_new_setting_gets_a_row_with_its_help() -> None:
+    settings = runpy.run_path(str(ROOT / ".ci" / "settings.py"))
+    page = text("docs/limits.md")
+    [kept] = re.findall(r"^\| `max_headers` \|.*\n", page, re.MULTILINE)
+    written = settings["table"](page.replace(kept, "| `gone` | `1` | an old setting | 400 |\n"))
+    assert written == page.replace(kept, "| `max_headers` | `100` | limit of headers in a request |  |\n")
+    assert settings["table"](page.replace("`max_headers` | `100`", "`max_headers` | `99`")) == page
 
 
 def test_routes_table_matches_served_routes() -> None:

@@ -1,4 +1,7 @@
-"""`ServerOptions`: the fields of `ServerConfig` as keyword arguments, for type checkers."""
+"""`ServerOptions`: the fields of `ServerConfig` as keyword arguments, for type checkers.
+
+Generated from `ServerConfig` by `make gen`.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,7 @@ __all__ = ["ServerOptions"]
 
 
 class ServerOptions(TypedDict, total=False):
-    """The fields of `ServerConfig` as keyword arguments. Lists are accepted in several forms.
-
-    A test checks that names and types are the same.
-    """
+    """The fields of `ServerConfig` as keyword arguments. Lists are accepted in several forms."""
 
     http: str | None
     grpc: str | None
