@@ -1,5 +1,6 @@
 //! Server log and access log. A thread writes both to standard error, so that a slow terminal slows no request.
 //! When the log cannot keep up, lines are dropped and counted. The level can be changed while the server runs.
+//! `tracing-appender` 0.2.5 would save 13 lines for 12 more crates, but it panics without a thread and copies each line.
 
 use super::access_log::{Entry, MAX_MESSAGE_BYTES, json_line, plain, text_line};
 use super::timestamp::Stamp;
