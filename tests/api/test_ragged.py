@@ -289,6 +289,11 @@ def test_ragged_and_padded_containers() -> None:
     assert repr(RAGGED) == "Tensor('x', 'FP32', [-1], ragged=True)"
 
 
+def test_bfloat16_pad_is_rounded_to_nearest() -> None:
+    # As float32 0x3DCCCCCD: cut off, its bits would be 0x3DCC.
+    assert Tensor("x", "BF16", [-1], pad=0.1).pad_bytes == b"\xcd\x3d"
+
+
 @pytest.mark.parametrize(
     ("make", "text"),
     [

@@ -93,7 +93,7 @@ def _read_document(file: str, call: dict[str, Any]) -> None:
     try:
         for tensor in document["inputs"]:
             call["inputs"][tensor["name"]] = _array(tensor)
-            if tensor["datatype"] == "BF16" or tensor["datatype"] == datatypes.BYTES:
+            if tensor["datatype"] in datatypes.WIDENED or tensor["datatype"] == datatypes.BYTES:
                 call["datatypes"][tensor["name"]] = tensor["datatype"]
         call["parameters"].update(document.get("parameters", {}))
         if "id" in document:

@@ -100,9 +100,9 @@ def as_array(name: str, value: Any, declared: Tensor | None) -> tuple[Array, str
     found = datatypes.wire_name(array.dtype)
     if found is None:
         raise TypeError(f"input {name!r} is an array of {array.dtype}, which the protocol does not have")
-    # A brain float is written as float32 where numpy has no type for it.
-    if declared is not None and declared.datatype == "BF16" and array.dtype == declared.dtype:
-        return array, "BF16"
+    # numpy lacks the type, so its array is float32.
+    if declared is not None and declared.datatype in datatypes.WIDENED and array.dtype == declared.dtype:
+        return array, declared.datatype
     return array, found
 
 
@@ -127,15 +127,8 @@ def _to_bytes(array: Array, datatype: str) -> bytes:
         elements = [_element(item) for item in array.ravel().tolist()]
         return b"".join(struct.pack("<I", len(element)) + element for element in elements)
     if datatype == "BF16" and array.dtype == np.float32:
-        return _round_to_brain_float(array).tobytes()
+        return datatypes.to_bfloat16(array).tobytes()
     return array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-
-
-def _round_to_brain_float(array: Array) -> Array:
-    # To nearest, ties to even, as the hardware does; NaN stays NaN.
-    bits = np.ascontiguousarray(array).view(np.uint32).astype(np.uint64)
-    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    return np.where(np.isnan(array), 0x7FC0, rounded).astype("<u2")
 
 
 def _to_json(array: Array, datatype: str) -> list[Any]:

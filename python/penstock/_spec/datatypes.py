@@ -32,10 +32,13 @@ ARRAY_DTYPES: dict[str, np.dtype[Any]] = {
 }
 """Dtypes of a handler's arrays, by wire name. BYTES has none: its arrays are of objects."""
 
-ITEM_SIZES = {name: 2 if name == "BF16" else dtype.itemsize for name, dtype in ARRAY_DTYPES.items()}
+WIDENED = {"BF16": 2}
+"""Bytes on the wire of the datatypes that numpy lacks: their arrays are float32, unless `ml_dtypes` is used."""
+
+ITEM_SIZES = {name: WIDENED.get(name, dtype.itemsize) for name, dtype in ARRAY_DTYPES.items()}
 """Bytes of one element on the wire. BYTES has none: its elements differ in size."""
 
-_WIRE_NAMES = {dtype: name for name, dtype in ARRAY_DTYPES.items() if name != "BF16"}
+_WIRE_NAMES = {dtype: name for name, dtype in ARRAY_DTYPES.items() if name not in WIDENED}
 # Fixed to 64 bits, where numpy 1 follows the platform's C `long`.
 _PYTHON_TYPES: dict[object, str] = {bool: "BOOL", int: "INT64", float: "FP64"}
 
@@ -97,8 +100,14 @@ def element(value: object, datatype: Datatype) -> bytes:
             one = exact_array(value, datatype.dtype)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(problem) from None
-    data = one.tobytes()
-    return data[2:] if datatype.name == "BF16" and datatype.dtype == np.float32 else data
+    return (to_bfloat16(one) if datatype.name == "BF16" and datatype.dtype == np.float32 else one).tobytes()
+
+
+def to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bits of float32 elements as bfloat16: to nearest, ties to even, as hardware does; NaN stays NaN."""
+    bits = np.ascontiguousarray(array).view(np.uint32).astype(np.uint64)
+    rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
+    return np.where(np.isnan(array), 0x7FC0, rounded).astype("<u2")
 
 
 def _from_numpy(datatype: object) -> Datatype:

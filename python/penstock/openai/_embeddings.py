@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from penstock._spec import datatypes
 from penstock._spec.tensor import Tensor
 from penstock.errors import HandlerError
 from penstock.openai._body import Body
@@ -75,7 +76,7 @@ class Embeddings:
 
     def _is_vector(self, tensor: Tensor) -> bool:
         axes = [axis for axis in tensor.shape if axis != 1]
-        numbers = (tensor.dtype is not None and tensor.dtype.kind in "fiu") or tensor.datatype == "BF16"
+        numbers = (tensor.dtype is not None and tensor.dtype.kind in "fiu") or tensor.datatype in datatypes.WIDENED
         return numbers and len(axes) <= (2 if self._text.takes_several else 1)
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any]:

@@ -137,7 +137,7 @@ fn tensors(
                 format!("model '{model}': tensor '{}' has unknown datatype '{}'", tensor.name, tensor.datatype);
             startup(py, "SignatureError", &problem)
         })?;
-        let widened = datatype == Datatype::Bf16
+        let widened = datatype.is_widened()
             && tensor.dtype.as_ref().is_some_and(|dtype| numpy::dtype::<f32>(py).is(dtype.bind(py)));
         let padded = tensor.pad_bytes.is_some();
         let spec = TensorSpec {

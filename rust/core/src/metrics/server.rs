@@ -195,7 +195,11 @@ impl Metrics {
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("body_bytes", "Bytes of requests in memory", self.body_bytes.clone());
         registry.register("answer_bytes", "Bytes of large responses that are not sent yet", self.answer_bytes.clone());
-        registry.register("refused", "Requests refused before their model was known", self.refused.clone());
+        registry.register(
+            "refused",
+            "Calls and inference requests refused before their model was known",
+            self.refused.clone(),
+        );
         registry.register(
             "log_dropped",
             "Access log lines dropped because the log was too slow",

@@ -112,6 +112,11 @@ macro_rules! define {
 for_each_datatype!(define);
 
 impl Datatype {
+    /// Returns true if numpy lacks the type, so that its arrays are float32 unless `ml_dtypes` is used.
+    pub const fn is_widened(self) -> bool {
+        matches!(self, Self::Bf16)
+    }
+
     /// The datatype of numpy elements of that kind and size. Strings are BYTES; raw bytes (`V`) have no datatype.
     pub fn from_numpy(kind: u8, size: usize) -> Option<Self> {
         if matches!(kind, b'O' | b'S' | b'U') {

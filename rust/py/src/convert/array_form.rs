@@ -41,7 +41,7 @@ pub(crate) fn form(py: Python<'_>, datatype: Datatype) -> ArrayForm {
     ArrayForm {
         dtype: dtype.map(Bound::unbind),
         text: false,
-        widened: datatype == Datatype::Bf16,
+        widened: datatype.is_widened(),
         padded: false,
         copied_at_once: false,
         opaque: false,

@@ -47,6 +47,13 @@ impl Owned {
             Self::Lent(memory) => memory.as_mut_ptr(),
         }
     }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Heap(memory) => memory.len(),
+            Self::Lent(memory) => memory.as_slice().len(),
+        }
+    }
 }
 
 /// Converts one input: an array, a handle, or rows of different lengths.
@@ -100,14 +107,19 @@ fn over_memory<'py>(
     shape: &[usize],
     dtype: &Bound<'py, PyArrayDescr>,
 ) -> PyResult<Bound<'py, PyAny>> {
+    // A form that does not belong to the datatype would make numpy read beyond the memory.
+    let needed = shape.iter().product::<usize>() * dtype.itemsize();
+    if memory.len() < needed {
+        let text = format!("an array of {needed} bytes over a tensor of {} bytes", memory.len());
+        return Err(PyMemoryError::new_err(text));
+    }
     let data = memory.data();
     let base = Bound::new(py, TensorMemory(memory))?;
     let mut dims: SmallVec<[npy_intp; 4]> = shape.iter().map(|&dim| dim as npy_intp).collect();
     // SAFETY: `data` points to the memory that `base` owns, without other references; moving the buffer into `base`
-    // does not move that memory. The tensor's invariant makes it exactly `shape` elements of the datatype that `dtype`
-    // was declared for (or of its widened form), row by row, 64-byte aligned. `PyArray_NewFromDescr` steals the
-    // reference of `into_dtype_ptr`, and `PyArray_SetBaseObject` that of `into_ptr`, so the memory lives exactly as
-    // long as the array or a view of it.
+    // does not move that memory. It holds at least `shape` elements of `dtype`, as checked above, row by row, 64-byte
+    // aligned. `PyArray_NewFromDescr` steals the reference of `into_dtype_ptr`, and `PyArray_SetBaseObject` that of
+    // `into_ptr`, so the memory lives exactly as long as the array or a view of it.
     unsafe {
         let array = PY_ARRAY_API.PyArray_NewFromDescr(
             py,
