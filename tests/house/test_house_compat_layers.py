@@ -11,9 +11,6 @@ from house import ROOT, relative, sources
 
 PACKAGE = "python/penstock/compat/"
 
-WITHOUT_CYCLES = ["inferless", "kserve", "modelbit", "openinference", "pytriton"]
-"""Integrations whose modules have no import cycles."""
-
 INTEGRATIONS = sorted(
     {path.relative_to(ROOT / PACKAGE).parts[0] for path in sources(".py", under=PACKAGE)} - {"__init__.py"}
 )
@@ -24,7 +21,7 @@ def modules(integration: str) -> dict[str, Path]:
     return {module_name(path): path for path in sources(".py", under=f"{PACKAGE}{integration}/")}
 
 
-@pytest.mark.parametrize("integration", WITHOUT_CYCLES)
+@pytest.mark.parametrize("integration", INTEGRATIONS)
 def test_modules_have_no_import_cycles(integration: str) -> None:
     check_no_circle(modules(integration))
 
@@ -36,7 +33,7 @@ def test_integration_does_not_import_another(integration: str) -> None:
         assert not [name for name in names(path) if name.startswith(others)], relative(path)
 
 
-@pytest.mark.parametrize("integration", WITHOUT_CYCLES)
+@pytest.mark.parametrize("integration", INTEGRATIONS)
 def test_folder_has_at_most_20_modules(integration: str) -> None:
     for folder in {path.parent for path in modules(integration).values()}:
         assert len(list(folder.glob("*.py"))) <= 20, relative(folder)

@@ -120,6 +120,13 @@ def test_errors_table_matches_kinds_statuses_codes_and_exceptions() -> None:
     assert documented == expected
 
 
+def test_reasons_table_lists_every_reason_of_a_cut() -> None:
+    reasons = re.findall(r'Self::\w+ => "([\w-]+)"', text("rust/core/src/batch/reason.rs"))
+    table = text("docs/batching.md").partition("| `reason` |")[2].partition("\n\n")[0]
+    assert len(reasons) > 8
+    assert sorted(re.findall(r"^\| `([\w-]+)` \|", table, re.MULTILINE)) == sorted(reasons)
+
+
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, from their registration."""
     source = text("rust/core/src/metrics/server.rs")
