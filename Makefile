@@ -45,7 +45,8 @@ test-rust: .make/system ## Run the tests of core, wire, client and server; needs
 	  --features penstock-core/testing,penstock-client/tls
 
 test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the installed wheel; MODE may be -O or '-X dev'
-	$(BIN)/python $(MODE) -m pytest -n $(JOBS) --dist loadfile -m "not serial"
+	# A test that fails beside the others runs once more; the summary lists it as RERUN.
+	$(BIN)/python $(MODE) -m pytest -n $(JOBS) --dist loadfile --reruns 1 -rR -m "not serial"
 	$(BIN)/python $(MODE) -m pytest -m serial
 
 chaos: $(WHEEL) .make/dev ## Run mixed load with faults for MINUTES (1), and check that nothing is lost, mixed or leaked

@@ -21,6 +21,17 @@ SLOW = Files("import time\ndef slow(x):\n    time.sleep(x)\n    return x\n", "sl
 ENVIRONMENT = Files(
     "import os\ndef environment(x):\n    return [x, os.getpid(), sorted(os.environ.items())]\n", "environment"
 )
+# Each process creates a file, and its first call waits until two processes have.
+MEETING = """import os, time
+from pathlib import Path
+def meeting(x):
+    folder = Path(%r)
+    (folder / str(os.getpid())).touch()
+    until = time.monotonic() + 60
+    while len(list(folder.iterdir())) < 2 and time.monotonic() < until:
+        time.sleep(0.01)
+    return [x, os.getpid()]
+"""
 DIES = "import json, os\ndef dies(x):\n    os._exit(x)\n"
 
 
@@ -102,12 +113,15 @@ def test_m16_webhook_request_returns_while_the_process_is_busy(tmp_path: Path) -
 
 
 def test_m14_large_batches_are_split_between_workers(tmp_path: Path) -> None:
-    with served(write_repository(tmp_path, {"environment": ENVIRONMENT}), workers=2, split_rows=8) as client:
-        rows = client.call("environment", [[place, place] for place in range(40)]).data
+    met = tmp_path / "met"
+    met.mkdir()
+    meeting = Files(MEETING % str(met), "meeting")
+    with served(write_repository(tmp_path / "models", {"meeting": meeting}), workers=2, split_rows=8) as client:
+        rows = client.call("meeting", [[place, place] for place in range(40)]).data
         assert [id_ for id_, _ in rows] == [*range(40)]
-        assert len({pid for _, (_, pid, _) in rows}) == 2
+        assert len({pid for _, (_, pid) in rows}) == 2
         assert gateway_requests(client) == 1
-        assert len(client.call("environment", [[1, 2]]).data) == 1
+        assert len(client.call("meeting", [[1, 2]]).data) == 1
         assert gateway_requests(client) == 1
 
 
