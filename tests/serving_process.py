@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import IO
@@ -20,7 +21,7 @@ MODELS = Path(__file__).parent / "models"
 
 
 class Serving:
-    """Runs the command line; on exit, the process is killed if it still runs."""
+    """Runs the command line, after the words of `prefix`; on exit, the process is killed if it still runs."""
 
     def __init__(
         self,
@@ -29,10 +30,11 @@ class Serving:
         folder: Path | None = None,
         up: bool = True,
         stderr: IO[str] | None = None,
+        prefix: Sequence[str] = (),
     ) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "penstock", "serve", *arguments],
+            [*prefix, sys.executable, "-m", "penstock", "serve", *arguments],
             env={**inherited, "PYTHONUNBUFFERED": "1", **(environment or {})},
             cwd=folder or MODELS,
             stdout=subprocess.PIPE,

@@ -14,6 +14,7 @@ from penstock._reload import pid_file
 from penstock._runtime.console import echo
 from penstock._serve import banner
 from penstock._serve.signals import Signals
+from penstock._server.open_files import raised_limit
 from penstock._server.server import Server
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def run(
 
     The first SIGINT or SIGTERM drains, a second one stops at once. A signal while models load ends the start. If
     handlers hold the GIL for longer, the process ends without them, with the exit status 0, or 3 if requests were
-    cut off. With a reloader, SIGHUP reloads the code.
+    cut off. With a reloader, SIGHUP reloads the code. The soft limit of open files is raised for `max_connections`.
 
     Args:
         server: The server.
@@ -79,7 +80,8 @@ def run(
         The names of the models that were cut off; empty when all requests finished.
     """
     signals = _Signals(server.config.drain_timeout, reloads=reloader is not None)
-    with signals.caught(), pid_file.held(server.config.pid_file):
+    config = server.config
+    with signals.caught(), pid_file.held(config.pid_file), raised_limit(config.max_connections):
         try:
             signals.interrupt = True
             server.start()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter
 from penstock._server.addresses import client_address
+from penstock._server.open_files import report_limit
 from penstock.config import ServerConfig, load_config
 from penstock.errors import ConfigError, StartupError
 
@@ -139,6 +140,7 @@ class Server:
             NotFound: `set_ready` was called for an unknown model.
         """
         if self._core is None:
+            report_limit(self.config.max_connections)
             definitions = self._manager.initial_definitions()
             core = self._make_core(definitions)
             try:

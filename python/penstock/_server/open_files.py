@@ -1,0 +1,64 @@
+"""Limit of open files (`ulimit -n`), which has to hold the connections that the settings allow."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+__all__ = ["raised_limit", "report_limit"]
+
+_RESERVE = 128
+"""Files besides connections: listeners, event loops, models' processes, and what handlers open."""
+
+
+@contextmanager
+def raised_limit(max_connections: int) -> Iterator[None]:
+    """Raises the soft limit so far as `max_connections` needs and the hard limit allows; restores it at the end.
+
+    For processes that only serve: child processes inherit the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = max_connections + _RESERVE
+    if _holds(soft, needed):
+        yield
+        return
+    _set(needed if _holds(hard, needed) else hard, hard)
+    try:
+        yield
+    finally:
+        _set(soft, hard)
+
+
+def report_limit(max_connections: int) -> None:
+    """Logs a warning, once for each limit, if the soft limit does not hold `max_connections`."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if not _holds(soft, max_connections + _RESERVE):
+        _warn(max_connections, soft, hard)
+
+
+@functools.cache
+def _warn(max_connections: int, soft: int, hard: int) -> None:
+    needed = max_connections + _RESERVE
+    logging.getLogger("penstock").warning(
+        "max_connections is %d, which needs %d open files, but this process may open %d (hard limit: %s); further "
+        "connections will wait until others close: start it after `ulimit -n %d` (systemd: LimitNOFILE=, docker: "
+        "--ulimit nofile=), or lower max_connections",
+        max_connections,
+        needed,
+        soft,
+        "none" if hard == resource.RLIM_INFINITY else hard,
+        needed,
+    )
+
+
+def _holds(limit: int, needed: int) -> bool:
+    return limit == resource.RLIM_INFINITY or limit >= needed
+
+
+def _set(soft: int, hard: int) -> None:
+    # Some sandboxes forbid it; `report_limit` names the limit that is in force.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
