@@ -86,6 +86,7 @@ bench: $(WHEEL) .make/dev ## Run the benchmarks and print their tables
 
 bench-smoke: $(WHEEL) .make/dev ## Run each benchmark for a moment, to check that it works; the numbers are meaningless
 	$(BIN)/python -m benches.load smoke
+	$(BIN)/python -m benches.load.scale --busy 100 --idle 200 --models 1,10 --seconds 0.2 --repeats 1
 
 gen: .make/dev ## Generate the Rust code of proto/, ServerOptions and the table of settings
 	cargo run --locked -p penstock-codegen

@@ -48,8 +48,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _smoke() -> int:
     """Checks that the benchmark works; its numbers are meaningless."""
-    settings = Settings(out=_fresh("smoke"), seconds=1, warm_up=0.2, repeats=1, connections=(8,))
-    result = run(_chosen(SYSTEMS, "echo,penstock"), _chosen(WORKLOADS, "m1b"), settings)
+    settings = Settings(out=_fresh("smoke"), seconds=0.5, warm_up=0.2, repeats=1, connections=(8,))
+    result = run(_chosen(SYSTEMS, "echo,echo-1,epoll,penstock"), _chosen(WORKLOADS, "m1b"), settings)
     return _finish(result)
 
 
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     measure.add_argument("--wires", help="of json,bin,grpc; all of the workload's by default")
     measure.add_argument("--connections", help="for example 8,64; the workload's own by default")
     measure.add_argument("--out", type=Path, help="the file that results are appended to (bench-data/results/...)")
-    commands.add_parser("smoke", help="a second of echo and penstock each, to see that all works")
+    commands.add_parser("smoke", help="half a second of the echoes and penstock each, to see that all works")
     shown = commands.add_parser("report", help="print results as Markdown")
     shown.add_argument("files", nargs="+", type=Path)
     commands.add_parser("list", help="what can be measured here")

@@ -13,7 +13,7 @@ from typing import Any
 from benches.load import loader
 from benches.load.machine import ROOT, provenance
 from benches.load.server import Server, StartFailed
-from benches.load.systems import ECHO, System
+from benches.load.systems import LIMITS, System
 from benches.load.workloads import Workload
 
 _SHORT_WARM_UP = 0.3
@@ -85,11 +85,11 @@ def run(systems: Sequence[System], workloads: Sequence[Workload], settings: Sett
 
 
 def _unfit(system: System, workload: Workload, wires: tuple[str, ...]) -> str | None:
-    if workload.batching and not system.batching:
+    if workload.batching and not (system.batching or workload.unbatched_too):
         return "it has no batcher"
     if not any(wire in system.dialects for wire in wires):
         return f"it does not speak {', '.join(wires)}"
-    if system.name == ECHO and (workload.accelerator or workload.input == "text"):
+    if system.name in LIMITS and (workload.accelerator or workload.input == "text"):
         return "the model is the limit here, not the server"
     return system.missing()
 

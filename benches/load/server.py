@@ -99,8 +99,12 @@ class Server:
         counts["other_cores"] = round(max(machine - own - loaders, 0) / elapsed, 3)
         counts["server_cpu_us"] = round(own_cores / counts["rps"] * 1e6, 1) if counts["rps"] else None
         counts["computed"] = self._computed() - computed
-        counts["memory_mb"] = self._processes.memory_mb()
+        counts["memory_mb"] = self.memory_mb()
         return counts
+
+    def memory_mb(self) -> float:
+        """Memory of its processes now."""
+        return self._processes.memory_mb()
 
     def _computed(self) -> int:
         """Rows that the model has computed; 0 for models that do not count."""

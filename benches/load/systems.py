@@ -60,6 +60,7 @@ def _peer(
     name: str,
     *,
     venv: str | None = None,
+    script: str | None = None,
     dialects: Mapping[str, str] = _PROTOCOL,
     path: Callable[[str, str], str] = _protocol_path,
     batching: bool = True,
@@ -67,21 +68,43 @@ def _peer(
     same_answers: bool = True,
 ) -> System:
     folder = venv or name
-    script = SERVERS / f"{name.replace('-', '_')}_server.py"
-    command = [str(VENVS / folder / "bin" / "python"), str(script)]
+    file = SERVERS / f"{(script or name).replace('-', '_')}_server.py"
+    command = [str(VENVS / folder / "bin" / "python"), str(file)]
     return System(name, lambda _launch: command, dialects, path, batching, environment or {}, same_answers, folder)
 
 
-def _echo(launch: Launch) -> list[str]:
-    answers = [str(launch.answers[wire]) for wire in ("json", "bin", "grpc")]
-    return [str(LIMIT), str(launch.http), str(launch.grpc), *answers]
+def _limit(name: str, mode: str, dialects: Mapping[str, str] = _PROTOCOL) -> System:
+    def command(launch: Launch) -> list[str]:
+        answers = [str(launch.answers[wire]) for wire in ("json", "bin", "grpc")]
+        return [str(LIMIT), str(launch.http), str(launch.grpc), *answers, mode]
+
+    return System(name, command, dialects)
+
+
+def _by_hand(name: str) -> System:
+    """A server with a hand-written route, without a batcher."""
+    dialects = {"json": "json", "bin": "raw"}
+    return _peer(name, dialects=dialects, path=_by_hand_path, batching=False)
+
+
+def _by_hand_path(model: str, dialect: str) -> str:
+    return f"/raw/{model}" if dialect == "raw" else _protocol_path(model, dialect)
 
 
 # Triton's Python backend loads the libpython of the interpreter that runs it, not the distribution's.
 _LIBPYTHON = {"LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR") or "")}
 
+# Its documented settings for throughput: HAProxy in front, and gRPC between its processes.
+_RAY_FAST = {
+    "RAY_SERVE_ENABLE_HA_PROXY": "1",
+    "RAY_SERVE_USE_GRPC_BY_DEFAULT": "1",
+    "RAY_SERVE_THROUGHPUT_OPTIMIZED": "1",
+}
+
 _LIST = [
-    System("echo", _echo),
+    _limit("echo", "threads"),
+    _limit("echo-1", "thread"),
+    _limit("epoll", "epoll", {"json": "json", "bin": "bin"}),
     System("penstock", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py")]),
     System("processes", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py"), "processes"]),
     _peer("triton-py", venv="pytriton", environment=_LIBPYTHON),
@@ -93,14 +116,23 @@ _LIST = [
     _peer("bentoml", dialects={"json": "rows"}, path=lambda model, _dialect: f"/{model}"),
     _peer("ray", dialects={"json": "json"}, path=lambda model, _dialect: f"/{model}"),
     _peer(
-        "fastapi",
-        dialects={"json": "json", "bin": "raw"},
-        path=lambda model, dialect: f"/raw/{model}" if dialect == "raw" else _protocol_path(model, dialect),
-        batching=False,
+        "ray-fast",
+        venv="ray",
+        script="ray",
+        dialects={"json": "json"},
+        path=lambda model, _dialect: f"/{model}",
+        environment=_RAY_FAST,
     ),
+    _by_hand("fastapi"),
+    _by_hand("granian"),
+    _by_hand("fastpysgi"),
 ]
 
 SYSTEMS: Mapping[str, System] = {system.name: system for system in _LIST}
-"""The servers by name; "echo" is bare axum and tonic, the limit that all are compared with."""
+"""The servers by name."""
 
 ECHO = "echo"
+"""Bare axum and tonic on all cores, the limit that all are compared with."""
+
+LIMITS = (ECHO, "echo-1", "epoll")
+"""Servers that respond with fixed bytes."""

@@ -23,7 +23,9 @@ class Workload:
     input: str = "row"
     """Key of the input in `payloads.INPUTS`."""
     batching: bool = False
-    """True if only servers with a batcher take part."""
+    """True if the model batches. Only servers with a batcher take part, unless `unbatched_too`."""
+    unbatched_too: bool = False
+    """True if servers without a batcher take part as well, with a call for each request."""
     accelerator: bool = False
     """True if the simulated accelerator is the limit, not the server."""
     rate: float = 0
@@ -71,7 +73,15 @@ _ALL_WIRES = ("json", "bin", "grpc")
 
 _LIST = [
     Workload("m1", "16 floats doubled, one call a request", "m1", _ALL_WIRES, (1, 8, 64)),
-    Workload("m1b", "16 floats doubled, dynamic batching", "m1b", _ALL_WIRES, (1, 8, 64), batching=True),
+    Workload(
+        "m1b",
+        "16 floats doubled, dynamic batching; without a batcher, one call a request",
+        "m1b",
+        _ALL_WIRES,
+        (1, 8, 64),
+        batching=True,
+        unbatched_too=True,
+    ),
     Workload("python", "some milliseconds of plain Python a request", "python", ("json",), (4,)),
     Workload("m2mean", "4.9 MB in, 3 floats out", "m2mean", ("bin", "grpc"), (1, 8), input="picture"),
     Workload("m2json", "150,528 floats as JSON in, 3 floats out", "m2mean", ("json",), (1, 8), input="thumbnail"),

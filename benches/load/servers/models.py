@@ -4,8 +4,8 @@ A name that ends in "b" is the same function with dynamic batching. The input is
 both with the batch axis first. Settings come from the environment, because most servers load models in
 separate processes: BENCH_MODELS (comma list), BENCH_PORT, BENCH_GRPC_PORT, BENCH_METRICS_PORT, BENCH_MAX_BATCH,
 BENCH_DELAY_MS (the queue delay of peers that need one), BENCH_WORKERS (instances of each model), BENCH_COUNT (a file
-that grows by a byte per row) and BENCH_M3_DIR (model.onnx and tokenizer.json; those of the embeddings example by
-default).
+that grows by a byte per row), BENCH_M3_DIR (model.onnx and tokenizer.json; those of the embeddings example by
+default), and for penstock BENCH_MAX_QUEUE and BENCH_COPIES (further models, which get no requests).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ METRICS_PORT = int(os.environ.get("BENCH_METRICS_PORT", "9002"))
 MAX_BATCH = int(os.environ.get("BENCH_MAX_BATCH", "32"))
 DELAY_SECONDS = float(os.environ.get("BENCH_DELAY_MS", "2")) / 1000
 WORKERS = int(os.environ.get("BENCH_WORKERS", "1"))
+MAX_QUEUE = int(os.environ.get("BENCH_MAX_QUEUE", "1024"))
+COPIES = int(os.environ.get("BENCH_COPIES", "0"))
 CALL_SECONDS, ROW_SECONDS = 0.005, 0.00005
 EMBEDDINGS = Path(__file__).parents[3] / "examples" / "embeddings" / "model"
 

@@ -12,24 +12,27 @@ from penstock import Batching, Model, Processes, Tensor, Threads, model, serve
 INSTANCES = (Processes if "processes" in sys.argv else Threads)(models.WORKERS)
 
 
-def build(name: str) -> Model:
+def build(name: str, alias: str = "") -> Model:
     """One model with the batch axis; only the batched names join requests."""
     served = models.lookup(name)
     return model(
-        name=name,
+        name=alias or name,
         inputs=[Tensor("x", bytes if served.text else np.float32, list(served.input_shape))],
         outputs=[Tensor("y", np.float32, list(served.output_shape))],
         instances=INSTANCES,
+        max_queue=models.MAX_QUEUE,
         batching=Batching(max_size=models.MAX_BATCH if models.batched(name) else 1),
     )(served.call)
 
 
 # At the top level, so that its processes can import them.
 MODELS = {name: build(name) for name in models.NAMES}
+COPIES = [build(models.NAMES[0], f"copy-{number}") for number in range(models.COPIES)]
 
 if __name__ == "__main__":
     serve(
         *MODELS.values(),
+        *COPIES,
         http=f"127.0.0.1:{models.PORT}",
         grpc=f"127.0.0.1:{models.GRPC_PORT}",
     )
