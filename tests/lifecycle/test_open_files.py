@@ -13,7 +13,8 @@ from serving_process import Serving
 
 LOOPBACK = ("--http", "127.0.0.1:0", "--grpc", "off")
 EMBEDDED = """
-import resource
+import logging, resource
+logging.basicConfig(level=logging.INFO, format="%(levelname)s %(message)s")
 from penstock import Server, ServerConfig
 
 config = ServerConfig(http="127.0.0.1:0", grpc=None, max_connections={max_connections})
@@ -58,8 +59,8 @@ def test_serve_warns_if_the_hard_limit_is_too_low() -> None:
         assert server.err == warning(500, 627, 627)
 
 
-@pytest.mark.parametrize(("max_connections", "expected"), [(128, ""), (129, warning(129, 256, 1000))])
-def test_embedded_server_warns_once_and_leaves_the_limit(max_connections: int, expected: str) -> None:
+@pytest.mark.parametrize(("max_connections", "expected"), [(128, ""), (129, "INFO " + warning(129, 256, 1000))])
+def test_embedded_server_informs_once_and_leaves_the_limit(max_connections: int, expected: str) -> None:
     script = EMBEDDED.format(max_connections=max_connections)
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
     done = subprocess.run(

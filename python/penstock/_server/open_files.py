@@ -26,23 +26,28 @@ def raised_limit(max_connections: int) -> Iterator[None]:
         yield
         return
     _set(needed if _holds(hard, needed) else hard, hard)
+    report_limit(max_connections, logging.WARNING)
     try:
         yield
     finally:
         _set(soft, hard)
 
 
-def report_limit(max_connections: int) -> None:
-    """Logs a warning, once for each limit, if the soft limit does not hold `max_connections`."""
+def report_limit(max_connections: int, level: int = logging.INFO) -> None:
+    """Logs, once for each limit, that the soft limit does not hold `max_connections`.
+
+    A server within another program logs it as information: such programs seldom have so many clients.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if not _holds(soft, max_connections + _RESERVE):
-        _warn(max_connections, soft, hard)
+        _log(max_connections, soft, hard, level)
 
 
-@functools.cache
-def _warn(max_connections: int, soft: int, hard: int) -> None:
+@functools.lru_cache
+def _log(max_connections: int, soft: int, hard: int, level: int) -> None:
     needed = max_connections + _RESERVE
-    logging.getLogger("penstock").warning(
+    logging.getLogger("penstock").log(
+        level,
         "max_connections is %d, which needs %d open files, but this process may open %d (hard limit: %s); further "
         "connections will wait until others close: start it after `ulimit -n %d` (systemd: LimitNOFILE=, docker: "
         "--ulimit nofile=), or lower max_connections",
