@@ -1,5 +1,6 @@
 //! Metrics: the server's, each model's, and those that handlers define.
 
+mod histogram;
 mod labels;
 mod model;
 mod server;

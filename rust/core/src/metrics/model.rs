@@ -1,12 +1,13 @@
 //! Metrics of one model version.
 
 use super::{
+    histogram::Histogram,
     labels::{ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     statistics::Statistics,
     user::Recorder,
 };
 use crate::{InterpreterTimes, Kind, Protocol, batch::policy::Reason};
-use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram};
+use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
 use std::time::Duration;
 
 /// Metrics of one model version.

@@ -2,6 +2,7 @@
 
 use super::{
     CacheMetrics, ModelMetrics,
+    histogram::Histogram,
     labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     statistics::Statistics,
     user::{Recorder, UserRegistry},
@@ -9,12 +10,7 @@ use super::{
 use crate::{ModelSpec, batch::policy::Reason};
 use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
-    metrics::{
-        counter::Counter,
-        family::Family,
-        gauge::Gauge,
-        histogram::{Histogram, exponential_buckets},
-    },
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::exponential_buckets},
     registry::{Registry, Unit},
 };
 use std::{

@@ -4,6 +4,7 @@ use super::{Queue, model_queue::Inner};
 use crate::{Client, Error, InferRequest, Kind, ModelSpec, Result};
 use std::{
     ops::{Add, AddAssign, SubAssign},
+    sync::atomic::Ordering,
     time::Duration,
 };
 
@@ -53,6 +54,13 @@ impl QueueLimits {
         Self { requests: spec.max_queue, rows: spec.queueing.max_rows, bytes: spec.queueing.max_bytes }
     }
 
+    /// Returns true if any request would be refused with `waiting` in the queue.
+    fn is_reached(&self, waiting: Load) -> bool {
+        let is_over = |waiting, most: Option<usize>| most.is_some_and(|most| waiting >= most);
+        waiting.requests >= self.requests
+            || (waiting.requests > 0 && (is_over(waiting.rows, self.rows) || is_over(waiting.bytes, self.bytes)))
+    }
+
     /// Reason to refuse any request, or this candidate, with `waiting` in the queue.
     ///
     /// An empty queue admits a request of any size. Otherwise a request above a limit could never be answered.
@@ -84,7 +92,25 @@ impl Queue {
     /// # Errors
     /// `Overloaded`, with a retry hint.
     pub fn check_capacity(&self) -> Result<()> {
-        self.admit(&mut self.lock(), None)
+        if !self.may_refuse.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let mut inner = self.lock();
+        self.admit(&mut inner, None)?;
+        self.may_refuse.store(self.rejects_late(), Ordering::Release);
+        Ok(())
+    }
+
+    /// Records after an arrival whether requests of any size may be refused now.
+    pub(super) fn note_load(&self, inner: &Inner) {
+        if inner.bounds.is_reached(inner.waiting()) {
+            self.may_refuse.store(true, Ordering::Release);
+        }
+    }
+
+    /// Returns true if requests are refused by the expected time of their responses, which changes without arrivals.
+    fn rejects_late(&self) -> bool {
+        self.spec.batching.as_ref().is_some_and(|batching| batching.reject_late)
     }
 
     /// Rejects overdue requests without waiting for an instance to pull.
@@ -200,5 +226,17 @@ mod tests {
         assert_eq!(refusal_text(load(1, 6, 60), Some(load(1, 2, 40))), "");
         // An empty queue admits a request of any size.
         assert_eq!(refusal_text(Load::default(), Some(load(1, 1000, 1000))), "");
+    }
+
+    #[test]
+    fn reached_limits_are_those_that_refuse_any_request() {
+        let sizes = [0, 1, 3, 4, 8, 100];
+        for (requests, rows) in sizes.into_iter().flat_map(|requests| sizes.map(|rows| (requests, rows))) {
+            for (most_rows, most_bytes) in [(None, None), (Some(0), None), (Some(4), Some(8)), (None, Some(8))] {
+                let limits = QueueLimits { requests: 4, rows: most_rows, bytes: most_bytes };
+                let waiting = Load { requests, rows, bytes: rows * 2 };
+                assert_eq!(limits.is_reached(waiting), limits.refusal(waiting, None).is_some(), "{waiting:?}");
+            }
+        }
     }
 }

@@ -10,7 +10,7 @@ use crate::{
     reply::Notify,
 };
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -23,6 +23,8 @@ pub struct Queue {
     pub(super) epoch: Instant,
     pub(super) fixed_rows: bool,
     pub(super) inner: Mutex<Inner>,
+    /// Set once a request of any size could be refused. [`Queue::check_capacity`] clears it.
+    pub(super) may_refuse: AtomicBool,
     /// One per lane. Shared, so that an I/O thread can notify a lane without the queue.
     pub(super) notifiers: Box<[Arc<Notify>]>,
     /// Share of the server's resources, if the model's batches need any.
@@ -76,6 +78,7 @@ impl Queue {
                 draining: false,
                 closed: false,
             }),
+            may_refuse: AtomicBool::new(true),
             notifiers: (0..lanes).map(|_| Arc::default()).collect(),
             share: OnceLock::new(),
             spec,
@@ -178,7 +181,10 @@ impl Queue {
 impl Inner {
     /// Load of the waiting requests.
     pub(super) fn waiting(&self) -> Load {
-        self.lanes.iter().fold(Load::default(), |sum, lane| sum + lane.waiting.load())
+        match &self.lanes[..] {
+            [only] => only.waiting.load(),
+            lanes => lanes.iter().fold(Load::default(), |sum, lane| sum + lane.waiting.load()),
+        }
     }
 
     /// Returns true if nothing waits and nothing is computed.

@@ -33,6 +33,7 @@ impl Queue {
             lane_of.put_back(self.pending(request, reply, (key, candidate), arrived_ns));
             self.metrics.queue_depth.inc();
         }
+        self.note_load(&inner);
         drop(inner);
         self.notify(lane);
     }

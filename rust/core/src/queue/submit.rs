@@ -65,6 +65,7 @@ impl Queue {
         lane.push(self.pending(request, reply, (key, candidate), now_ns));
         self.metrics.queue_depth.inc();
         let notify = lane.wants_notify();
+        self.note_load(&inner);
         drop(inner);
         if notify {
             match completions {

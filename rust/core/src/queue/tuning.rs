@@ -4,6 +4,7 @@ use super::{Load, Queue, QueueLimits};
 use crate::{Batching, Error, Result, batch::policy::Reason};
 use std::{
     collections::VecDeque,
+    sync::atomic::Ordering,
     time::{Duration, SystemTime},
 };
 
@@ -150,6 +151,7 @@ impl Queue {
         for lane in &mut inner.lanes {
             lane.policy.tune(tuning.max_size, tuning.max_delay.map(super::model_queue::nanoseconds), tuning.hold);
         }
+        self.may_refuse.store(true, Ordering::Release);
         let bounds = &mut inner.bounds;
         bounds.requests = tuning.max_queue.unwrap_or(bounds.requests);
         bounds.rows = tuning.max_queue_rows.unwrap_or(bounds.rows);

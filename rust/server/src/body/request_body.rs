@@ -9,14 +9,11 @@ use std::{error::Error as StdError, io};
 
 /// Body of a request, from a socket or from memory.
 pub(crate) trait RequestBody:
-    HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static
+    HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin
 {
 }
 
-impl<B> RequestBody for B where
-    B: HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin + 'static
-{
-}
+impl<B> RequestBody for B where B: HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin {}
 
 /// Returns the next chunk; `None` at the end. Trailers are skipped.
 ///

@@ -11,7 +11,7 @@ use crate::{
 };
 use axum::Router;
 use http::{HeaderValue, Method, Request, Response, Version, header::CONNECTION, request::Parts};
-use penstock_core::{CompletionQueue, Error, Protocol, Result};
+use penstock_core::{CompletionQueue, Error, Kind, Protocol, Result};
 use penstock_wire::rest::error as wire;
 use std::{convert::Infallible, sync::Arc};
 use tower::ServiceExt as _;
@@ -30,7 +30,7 @@ pub(crate) struct ListenerScope {
 }
 
 /// Routes of one listener, on one I/O thread.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Dispatcher {
     context: Context,
     scope: ListenerScope,
@@ -53,32 +53,53 @@ impl Dispatcher {
         }
     }
 
-    /// Answers one request of any protocol.
-    pub(crate) async fn handle<B: RequestBody>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
-        // HTTP/2 has no such header: its connections get GOAWAY.
+    /// Reports whether a request is a gRPC call that this listener serves.
+    pub(crate) fn is_call(&self, head: &Parts) -> bool {
+        self.grpc.is_some() && grpc::is_grpc(&head.headers)
+    }
+
+    /// Answers a gRPC call.
+    pub(crate) async fn respond_to_call<B: RequestBody + 'static>(
+        &self,
+        request: Request<B>,
+        protocol: Protocol,
+    ) -> Response<Body> {
         let closable = request.version() < Version::HTTP_2;
-        let mut response = self.dispatch(request, protocol).await;
+        // Boxed: the futures of REST requests stay small.
+        let response = Box::pin(self.call(request, protocol)).await;
+        self.close_if_draining(closable, response)
+    }
+
+    /// Answers one REST request.
+    pub(crate) async fn respond<B: RequestBody>(
+        &self,
+        head: &Parts,
+        body: &mut B,
+        protocol: Protocol,
+    ) -> Response<Body> {
+        let response = self.dispatch(head, body, protocol).await;
+        self.close_if_draining(head.version < Version::HTTP_2, response)
+    }
+
+    /// Closes a connection of HTTP/1 with its response. HTTP/2 has no such header: its connections get GOAWAY.
+    fn close_if_draining(&self, closable: bool, mut response: Response<Body>) -> Response<Body> {
         if closable && self.context.app.phase() == Phase::Draining {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         response
     }
 
-    async fn dispatch<B: RequestBody>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
+    async fn dispatch<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
-        if let Some(router) = self.grpc.as_ref().filter(|_| grpc::is_grpc(&request)) {
-            return self.call(router, request, protocol).await;
-        }
-        if let Err(error) = self.check_host(&request, protocol) {
+        if let Err(error) = self.check_host(head, protocol) {
             return rest::refusal(app, &error);
         }
         if !self.scope.rest {
-            return self.metrics_only(request).await;
+            return Box::pin(self.metrics_only(head, body)).await;
         }
-        if let Err(error) = rest::check_head(&app.config.limits, request.uri(), request.headers()) {
+        if let Err(error) = rest::check_head(&app.config.limits, &head.uri, &head.headers) {
             return error;
         }
-        let (head, body) = request.into_parts();
         // A platform may give its own meaning to any path.
         if let Some(platforms) = &app.config.platforms
             && let Some(call) = PlatformCall::parse(platforms, &head.method, head.uri.path())
@@ -86,11 +107,11 @@ impl Dispatcher {
             let request = PlatformRequest { headers: &head.headers, body, protocol };
             return Box::pin(rest::platform(&self.context, platforms, call, request)).await;
         }
-        self.route(&head, body, protocol).await
+        self.route(head, body, protocol).await
     }
 
     /// Answers a REST request by its path: the routes that models declare, inference, the table.
-    async fn route<B: RequestBody>(&self, head: &Parts, body: B, protocol: Protocol) -> Response<Body> {
+    async fn route<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let (path, query) = (uri.path(), uri.query());
         let endpoint = Endpoint::find(&app.config, path);
@@ -136,7 +157,7 @@ impl Dispatcher {
     }
 
     /// Answers a request of the table. Web pages of other origins are refused here, for all of its routes.
-    async fn table<B: RequestBody>(&self, endpoint: Endpoint<'_>, head: &Parts, body: B) -> Response<Body> {
+    async fn table<B: RequestBody>(&self, endpoint: Endpoint<'_>, head: &Parts, body: &mut B) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let refused = hosts::check_page(&app.config.allowed_hosts, method, uri, headers);
         if let Err(error) = refused.and_then(|()| rest::check_path(uri.path())) {
@@ -145,61 +166,82 @@ impl Dispatcher {
         endpoint.respond(&self.context, method, (headers, body)).await
     }
 
-    /// Answers a gRPC call.
-    async fn call<B: RequestBody>(&self, router: &Router, request: Request<B>, protocol: Protocol) -> Response<Body> {
+    async fn call<B: RequestBody + 'static>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
-        let checked = self.check_call(&request, protocol).and_then(|()| grpc::check_access(app, &request));
+        let (head, body) = request.into_parts();
+        let checked = self.check_call(&head, protocol).and_then(|()| grpc::check_access(app, &head));
         if let Err(error) = checked {
             return grpc::refusal(app, &error);
         }
-        match grpc::call(&self.context, request).await {
-            Ok(response) => response,
-            Err(request) => pass_to_tonic(router, request).await,
+        match (grpc::call(&self.context, head, body).await, &self.grpc) {
+            (Ok(response), _) => response,
+            (Err(request), Some(router)) => pass_to_tonic(router, request).await,
+            (Err(_), None) => grpc::refusal(app, &Error::new(Kind::MethodNotAllowed, "the service is not served")),
         }
     }
 
     /// Checks the host of a call, and that no web page of another origin sent it.
-    fn check_call<B>(&self, request: &Request<B>, protocol: Protocol) -> Result<()> {
+    fn check_call(&self, head: &Parts, protocol: Protocol) -> Result<()> {
         // Browsers speak HTTP/2 over TLS only, which is not served. Pages cannot send gRPC, but they can imitate it in
         // HTTP/1.1.
-        if request.version() >= Version::HTTP_2 {
+        if head.version >= Version::HTTP_2 {
             return Ok(());
         }
-        self.check_host(request, protocol)?;
-        hosts::check_page(&self.context.app.config.allowed_hosts, request.method(), request.uri(), request.headers())
+        self.check_host(head, protocol)?;
+        hosts::check_page(&self.context.app.config.allowed_hosts, &head.method, &head.uri, &head.headers)
     }
 
     /// Checks the host that a request names.
-    fn check_host<B>(&self, request: &Request<B>, protocol: Protocol) -> Result<()> {
+    fn check_host(&self, head: &Parts, protocol: Protocol) -> Result<()> {
         // A call in this process has no host.
         if protocol != Protocol::Http {
             return Ok(());
         }
         let names = Names { allowed: &self.context.app.config.allowed_hosts, addresses: !self.context.local };
         let names = self.checks_hosts.then_some(names);
-        hosts::check_host(names, request.version(), request.uri(), request.headers())
+        hosts::check_host(names, head.version, &head.uri, &head.headers)
     }
 
     /// Answers a request of a listener without REST: the metrics, if it serves them. Access rules do not apply to it.
-    async fn metrics_only<B: RequestBody>(&self, request: Request<B>) -> Response<Body> {
+    async fn metrics_only<B: RequestBody>(&self, head: &Parts, body: &mut B) -> Response<Body> {
         if !self.scope.metrics {
             let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");
             return rest::json(415, wire::body(&error));
         }
-        let (uri, headers) = (request.uri(), request.headers());
-        if let Err(error) = rest::check_head(&self.context.app.config.limits, uri, headers) {
+        if let Err(error) = rest::check_head(&self.context.app.config.limits, &head.uri, &head.headers) {
             return error;
         }
-        let (head, body) = request.into_parts();
         rest::metrics_only(&self.context, (&head.method, head.uri.path()), (&head.headers, body)).await
     }
 }
 
 /// Passes a call to tonic.
-async fn pass_to_tonic<B: RequestBody>(router: &Router, request: Request<B>) -> Response<Body> {
+async fn pass_to_tonic<B: RequestBody + 'static>(router: &Router, request: Request<B>) -> Response<Body> {
     let response: std::result::Result<_, Infallible> = Box::pin(router.clone().oneshot(request)).await;
     match response {
         Ok(response) => response.map(Body::Streamed),
         Err(never) => match never {},
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Config;
+    use bytes::Bytes;
+    use http_body_util::Full;
+    use penstock_core::{Registry, metrics::Metrics};
+
+    /// Largest size of the future of a REST request, in bytes. It is moved with each request.
+    const MOST: usize = 1_304;
+
+    #[test]
+    fn future_of_a_request_stays_small() {
+        let app = App::new(Config::default(), Arc::new(Registry::default()), Arc::new(Metrics::default()));
+        let scope = ListenerScope { rest: true, grpc: true, metrics: false, local: true, tcp: true };
+        let dispatcher = Dispatcher::new(Arc::new(app), None, scope);
+        let (head, mut body) = Request::new(Full::<Bytes>::default()).into_parts();
+        let size = size_of_val(&dispatcher.respond(&head, &mut body, Protocol::InProcess));
+        assert!(size <= MOST, "a request's future has {size} bytes, at most {MOST} are moved with each request");
     }
 }

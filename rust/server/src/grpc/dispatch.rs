@@ -6,15 +6,15 @@ use crate::{
     settings::Category,
     state::{App, Context},
 };
-use http::{HeaderValue, Request, Response, header::CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE, request::Parts};
 use penstock_core::{Error, Kind, Result};
 
 const INFERENCE: &str = "/inference.GRPCInferenceService/";
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// Reports whether a request is a gRPC call, on a port that serves REST too.
-pub(crate) fn is_grpc<B>(request: &Request<B>) -> bool {
-    request.headers().get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
+pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
+    headers.get(CONTENT_TYPE).is_some_and(|value| value.as_bytes().starts_with(b"application/grpc"))
 }
 
 /// Response to a call that failed before its first message.
@@ -33,9 +33,9 @@ pub(crate) fn refusal(app: &App, error: &Error) -> Response<Body> {
 ///
 /// # Errors
 /// `Forbidden` that names the metadata's key.
-pub(crate) fn check_access<B>(app: &App, request: &Request<B>) -> Result<()> {
+pub(crate) fn check_access(app: &App, head: &Parts) -> Result<()> {
     let access = &app.config.access;
-    if access.is_open() { Ok(()) } else { access.check_grpc(category(request.uri().path()), request.headers()) }
+    if access.is_open() { Ok(()) } else { access.check_grpc(category(head.uri.path()), &head.headers) }
 }
 
 /// Returns the access category of a call.
@@ -56,23 +56,23 @@ fn category(path: &str) -> Category {
 }
 
 /// Answers a call of a known service; returns a request of another service.
-pub(crate) async fn call<B: RequestBody>(
+pub(crate) async fn call<B: RequestBody + 'static>(
     context: &Context,
-    request: Request<B>,
+    head: Parts,
+    mut body: B,
 ) -> std::result::Result<Response<Body>, Request<B>> {
-    let path = request.uri().path();
+    let path = head.uri.path();
     if path.strip_prefix(INFERENCE) == Some("ModelInfer") {
-        return Ok(infer::infer(context, request).await);
+        return Ok(infer::infer(context, &head.headers, &mut body).await);
     }
     if !path.starts_with(INFERENCE) && !path.starts_with(HEALTH) {
-        return Err(request);
+        return Err(Request::from_parts(head, body));
     }
-    Ok(Box::pin(other(context, request)).await)
+    Ok(Box::pin(other(context, head, body)).await)
 }
 
 /// Answers all calls but `ModelInfer`.
-async fn other<B: RequestBody>(context: &Context, request: Request<B>) -> Response<Body> {
-    let (head, body) = request.into_parts();
+async fn other<B: RequestBody + 'static>(context: &Context, head: Parts, body: B) -> Response<Body> {
     let path = head.uri.path();
     if path.strip_prefix(INFERENCE) == Some("ModelStreamInfer") {
         return stream::call(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));

@@ -3,11 +3,11 @@
 use super::{dispatch::refusal, frames::Frames, respond, status};
 use crate::{
     body::{Body, RequestBody, offload},
-    infer::{RequestLabels, RequestTelemetry, compute, header_params, response_head, timing_headers},
+    infer::{RequestLabels, RequestTelemetry, complete, header_params, response_head, submit, timing_headers},
     state::{App, Context, RequestGuard, ResponseMemory},
 };
-use http::{HeaderMap, Request, Response};
-use penstock_core::{Error, InferResponse, Model, Protocol, Result, footprint};
+use http::{HeaderMap, Response};
+use penstock_core::{Error, InferResponse, Model, Protocol, Result, classify, footprint};
 use penstock_wire::{
     DecodedRequest,
     grpc::{self as wire, Envelope},
@@ -15,9 +15,7 @@ use penstock_wire::{
 use std::{sync::Arc, time::Instant};
 
 /// Answers one call.
-pub(super) async fn infer<B: RequestBody>(context: &Context, request: Request<B>) -> Response<Body> {
-    let (head, body) = request.into_parts();
-    let headers = &head.headers;
+pub(super) async fn infer<B: RequestBody>(context: &Context, headers: &HeaderMap, body: &mut B) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, Protocol::Grpc).traced(headers);
     let received = async {
         let mut guard = context.app.enter_sequence()?;
@@ -105,8 +103,12 @@ async fn compute_response(
     }
     let deadline = telemetry.deadline(headers, decoded.timeout)?;
     telemetry.decoded(&mut decoded);
-    let computed = compute(context, model, decoded, deadline, headers).await;
-    let (plan, response) = computed.map_err(|error| status::late(error, deadline))?;
+    let late = |error| status::late(error, deadline);
+    let (mut submission, mut plan) = submit(context, model, decoded, deadline, headers).map_err(late)?;
+    let mut response = submission.wait().await.map_err(late)?;
+    if response.head.is_some() || classify::is_requested(&plan) {
+        (plan, response) = Box::pin(complete(model, plan, response)).await?;
+    }
     telemetry.computed();
     check_head(model, &response)?;
     let start = Instant::now();

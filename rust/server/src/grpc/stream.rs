@@ -36,7 +36,7 @@ const MAX_CONCURRENT: usize = 1024;
 ///
 /// # Errors
 /// `Unsupported` for messages of an unknown coding.
-pub(super) fn call<B: RequestBody>(context: &Context, headers: HeaderMap, body: B) -> Result<Response<Body>> {
+pub(super) fn call<B: RequestBody + 'static>(context: &Context, headers: HeaderMap, body: B) -> Result<Response<Body>> {
     let coding = respond::response_coding(context, &headers);
     let frames = Frames::new(body, &headers, &context.app.config.limits)?;
     Ok(respond::stream(&context.app, coding, StreamCall::new(context, headers, frames)))
@@ -55,7 +55,7 @@ struct StreamCall {
 }
 
 impl StreamCall {
-    fn new<B: RequestBody>(context: &Context, headers: HeaderMap, frames: Frames<B>) -> Self {
+    fn new<B: RequestBody + 'static>(context: &Context, headers: HeaderMap, frames: Frames<B>) -> Self {
         let strict = headers.get("triton_grpc_error").is_some_and(|value| value.as_bytes() == b"true");
         let timeout = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
         let reader = RequestReader { context: context.clone(), headers, frames };

@@ -2,10 +2,9 @@
 
 use super::{request_headers, response_cache, shared_tensors::fetch};
 use crate::{body::offload, state::Context};
-use futures_util::future::Either;
 use http::HeaderMap;
 use penstock_core::{
-    Error, InferResponse, Kind, Model, RequestContext, ResponseFuture, ResponsePlan, Result, classify,
+    Error, InferRequest, InferResponse, Kind, Model, RequestContext, ResponseFuture, ResponsePlan, Result, classify,
     request_contexts_enabled,
 };
 use penstock_wire::DecodedRequest;
@@ -20,29 +19,62 @@ pub(crate) const EXPIRY_SLACK: Duration = Duration::from_millis(1);
 /// Outcome of an inference: the plan for the encoder, and the outputs.
 type Computed = Result<(ResponsePlan, InferResponse)>;
 
-/// Submits a request to its model's queue and waits for the response, at most until `deadline`.
-///
-/// The request is in the queue when this returns: a future that held it would move it with all futures around it.
-pub(crate) fn compute<'a>(
-    context: &'a Context,
-    model: &'a Model,
+/// Submits a request to its model's queue and waits for the response, at most until `deadline`. Applies classification
+/// and the response's id.
+pub(crate) async fn compute(
+    context: &Context,
+    model: &Model,
     decoded: DecodedRequest,
     deadline: Option<Instant>,
-    headers: &'a HeaderMap,
-) -> impl Future<Output = Computed> + Send + 'a {
-    if decoded.shared.is_some() {
-        return Either::Left(Box::pin(compute_shared(context, model, decoded, deadline, headers)));
+    headers: &HeaderMap,
+) -> Computed {
+    let (mut submission, plan) = submit(context, model, decoded, deadline, headers)?;
+    let response = submission.wait().await?;
+    complete(model, plan, response).await
+}
+
+/// Applies the response's id and the requested classification.
+pub(crate) async fn complete(model: &Model, mut plan: ResponsePlan, mut response: InferResponse) -> Computed {
+    if let Some(id) = response.head.as_mut().and_then(|head| head.id.take()) {
+        plan.id = id.into();
     }
-    let (submission, mut plan) = submit(context, model, decoded, deadline, headers);
-    Either::Right(async move {
-        let mut response = submission?.wait().await?;
-        rename(&mut plan, &mut response);
-        if classify::is_requested(&plan) {
-            Box::pin(classified(model, plan, response)).await
-        } else {
-            Ok((plan, response))
-        }
-    })
+    if !classify::is_requested(&plan) {
+        return Ok((plan, response));
+    }
+    let spec = Arc::clone(model.spec());
+    let bytes = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
+    let work = move || classify::apply(&spec, &plan, &mut response).map(|()| (plan, response));
+    offload::run(bytes, work).await
+}
+
+/// A request that is computed: in the queue, in the response cache, or with inputs to read from shared memory.
+pub(crate) struct Submission<'a> {
+    model: &'a Model,
+    response: ResponseFuture<'a>,
+    deadline: Option<Instant>,
+    /// Time limit in the queue.
+    limit: Option<Duration>,
+    _leave: Option<InFlight<'a>>,
+}
+
+/// Submits a request to its model's queue, with the plan for its response.
+///
+/// Not an `async fn`: a future that held the request would move it with all futures around it.
+pub(crate) fn submit<'a>(
+    context: &'a Context,
+    model: &'a Model,
+    mut decoded: DecodedRequest,
+    deadline: Option<Instant>,
+    headers: &'a HeaderMap,
+) -> Result<(Submission<'a>, ResponsePlan)> {
+    identify(&mut decoded);
+    if decoded.shared.is_some() {
+        let plan = std::mem::take(&mut decoded.plan);
+        let response = ResponseFuture::Other(Box::pin(compute_shared(context, model, decoded, deadline, headers)));
+        return Ok((Submission { model, response, deadline: None, limit: None, _leave: None }, plan));
+    }
+    let DecodedRequest { request, plan, .. } = decoded;
+    Ok((enqueue(context, model, request, deadline, headers)?, plan))
 }
 
 /// Computes a request with inputs or outputs in shared memory.
@@ -52,36 +84,19 @@ async fn compute_shared(
     decoded: DecodedRequest,
     deadline: Option<Instant>,
     headers: &HeaderMap,
-) -> Computed {
+) -> Result<InferResponse> {
     let (decoded, outputs) = fetch(context, model.spec(), decoded).await?;
-    let (submission, mut plan) = submit(context, model, decoded, deadline, headers);
-    let mut response = submission?.wait().await?;
-    rename(&mut plan, &mut response);
-    if !outputs.is_empty() {
-        response = outputs.write(model.spec(), response).await?;
-    }
-    classified(model, plan, response).await
+    let response = enqueue(context, model, decoded.request, deadline, headers)?.wait().await?;
+    if outputs.is_empty() { Ok(response) } else { outputs.write(model.spec(), response).await }
 }
 
-/// A request in the queue, or in the response cache.
-struct Submission<'a> {
-    model: &'a Model,
-    response: ResponseFuture<'a>,
-    deadline: Option<Instant>,
-    /// Time limit in the queue.
-    limit: Option<Duration>,
-    _leave: InFlight<'a>,
-}
-
-fn submit<'a>(
+fn enqueue<'a>(
     context: &'a Context,
     model: &'a Model,
-    mut decoded: DecodedRequest,
+    mut request: InferRequest,
     deadline: Option<Instant>,
     headers: &'a HeaderMap,
-) -> (Result<Submission<'a>>, ResponsePlan) {
-    identify(&mut decoded);
-    let DecodedRequest { mut request, plan, .. } = decoded;
+) -> Result<Submission<'a>> {
     if let Some(metadata) = &mut request.metadata {
         metadata.headers = request_headers::visible(headers);
     }
@@ -91,17 +106,17 @@ fn submit<'a>(
     model.metrics().in_flight.inc();
     let leave = InFlight(model);
     let response = match model.cache() {
-        None => model.begin(request, context.completions.as_ref()),
+        None => model.begin(request, context.completions.as_ref())?,
         Some(cache) => {
-            Ok(ResponseFuture::Other(Box::pin(response_cache::infer(context, (model, cache), request, headers))))
+            ResponseFuture::Other(Box::pin(response_cache::infer(context, (model, cache), request, headers)))
         }
     };
-    let submission = response.map(|response| Submission { model, response, deadline, limit, _leave: leave });
-    (submission, plan)
+    Ok(Submission { model, response, deadline, limit, _leave: Some(leave) })
 }
 
 impl Submission<'_> {
-    async fn wait(mut self) -> Result<InferResponse> {
+    /// Waits for the response, at most until the deadline.
+    pub(crate) async fn wait(&mut self) -> Result<InferResponse> {
         match (self.deadline, self.limit) {
             (None, None) => (&mut self.response).await,
             _ => Box::pin(self.wait_until_deadline()).await,
@@ -123,24 +138,6 @@ impl Submission<'_> {
 pub(crate) fn identify(decoded: &mut DecodedRequest) {
     if request_contexts_enabled() && decoded.request.context.is_none() {
         decoded.request.context = Some(Box::new(RequestContext { id: decoded.plan.id.clone(), trace: None }));
-    }
-}
-
-/// Replaces outputs by their largest elements, where classification was requested.
-async fn classified(model: &Model, plan: ResponsePlan, mut response: InferResponse) -> Computed {
-    if !classify::is_requested(&plan) {
-        return Ok((plan, response));
-    }
-    let spec = Arc::clone(model.spec());
-    let bytes = response.outputs.iter().map(|tensor| tensor.as_slice().len()).sum();
-    let work = move || classify::apply(&spec, &plan, &mut response).map(|()| (plan, response));
-    offload::run(bytes, work).await
-}
-
-/// Applies the response id that the model set.
-fn rename(plan: &mut ResponsePlan, response: &mut InferResponse) {
-    if let Some(id) = response.head.as_mut().and_then(|head| head.id.take()) {
-        plan.id = id.into();
     }
 }
 

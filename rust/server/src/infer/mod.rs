@@ -10,7 +10,7 @@ pub(crate) mod shared_tensors;
 mod telemetry;
 mod warmup;
 
-pub(crate) use compute::compute;
+pub(crate) use compute::{Submission, complete, compute, submit};
 pub(crate) use responses::{RequestScope, Responses};
 pub(crate) use telemetry::{RequestLabels, RequestTelemetry, StreamTelemetry, timing_headers};
 pub use warmup::sample;

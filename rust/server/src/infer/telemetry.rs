@@ -67,7 +67,19 @@ impl<'a> RequestTelemetry<'a> {
     /// # Errors
     /// `InvalidInput` for a malformed header.
     pub(crate) fn deadline(&self, headers: &HeaderMap, requested: Option<Duration>) -> Result<Option<Instant>> {
-        let Some(value) = headers.get("grpc-timeout") else { return Ok(self.deadline_after(requested)) };
+        self.deadline_within(headers.get("grpc-timeout"), requested)
+    }
+
+    /// As [`RequestTelemetry::deadline`], for the header's value.
+    ///
+    /// # Errors
+    /// `InvalidInput` for a malformed header.
+    pub(crate) fn deadline_within(
+        &self,
+        header: Option<&HeaderValue>,
+        requested: Option<Duration>,
+    ) -> Result<Option<Instant>> {
+        let Some(value) = header else { return Ok(self.deadline_after(requested)) };
         let head_status = timeout(value.as_bytes()).ok_or_else(|| {
             let got = value.as_bytes().escape_ascii();
             Error::invalid(format!(

@@ -171,6 +171,13 @@ impl Timeouts {
 /// Guard of a running request.
 pub(crate) struct ActiveRequest(Arc<Activity>);
 
+impl ActiveRequest {
+    /// Ends the request, and returns its connection's activity.
+    pub(crate) fn end(self) -> Arc<Activity> {
+        Arc::clone(&self.0)
+    }
+}
+
 impl Drop for ActiveRequest {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, Ordering::Relaxed);

@@ -2,7 +2,8 @@
 //! timeouts.
 
 use super::{
-    activity::{Activity, Timeouts, WatchedSocket},
+    activity::{Activity, WatchedSocket},
+    connections::{Connections, Signal},
     tracked_body::TrackedBody,
 };
 use crate::{body::TimedBody, dispatch::Dispatcher, rest, settings::Limits};
@@ -16,94 +17,74 @@ use hyper_util::{
 use penstock_core::Protocol;
 use std::{
     convert::Infallible,
+    future::poll_fn,
     pin::pin,
     sync::{Arc, atomic::AtomicUsize},
-    time::Duration,
+    task::Poll,
 };
-use tokio::{
-    io::{AsyncRead, AsyncWrite},
-    sync::watch,
-    time::sleep,
-};
+use tokio::io::{AsyncRead, AsyncWrite};
 
-/// Interval between two checks of a connection's timeouts.
-const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Phase that the server sets for all connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lifecycle {
-    /// Serve requests.
-    Serve,
-    /// Finish running requests, then close.
-    Drain,
-    /// Close at once.
-    Close,
-}
+/// Headers that hyper accepts by default, in a table on its stack. A table of another size is allocated for each
+/// request.
+const HYPER_MAX_HEADERS: usize = 100;
 
 /// Settings of all connections of an I/O thread.
 #[derive(Clone)]
 pub(crate) struct ConnectionSettings {
     pub(crate) builder: Arc<Builder<TokioExecutor>>,
     pub(crate) limits: Arc<Limits>,
-    pub(crate) lifecycle: watch::Receiver<Lifecycle>,
+    pub(crate) connections: Arc<Connections>,
     /// Connections with unsent data that their sockets do not accept.
     pub(crate) writing: Arc<AtomicUsize>,
 }
 
 /// Serves one connection until it ends, or must close.
-pub(crate) async fn serve<S>(socket: S, dispatcher: Dispatcher, settings: ConnectionSettings)
+pub(crate) async fn serve<S>(socket: S, dispatcher: Arc<Dispatcher>, settings: ConnectionSettings)
 where
     S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
 {
-    let ConnectionSettings { builder, limits, mut lifecycle, writing } = settings;
+    let ConnectionSettings { builder, limits, connections, writing } = settings;
     let activity = Arc::new(Activity::new(writing));
+    let watched = connections.watch(&activity);
     let io = TokioIo::new(WatchedSocket::new(socket, Arc::clone(&activity)));
     let service = service_fn(|request: Request<Incoming>| {
-        let (dispatcher, busy) = (dispatcher.clone(), activity.enter());
+        let (dispatcher, busy) = (Arc::clone(&dispatcher), activity.enter());
         let version = request.version();
         let refused = check_coding(&request, &activity);
-        let request = TimedBody::of(request, &limits);
-        let activity = Arc::clone(&activity);
+        let (head, mut body) = TimedBody::of(request, &limits).into_parts();
+        // A block captures its values once; the arguments of an `async fn` would be held twice.
         async move {
-            let response = match refused {
-                Some(message) => rest::broken(message),
-                None => dispatcher.handle(request, Protocol::Http).await,
+            let response = if let Some(message) = refused {
+                rest::broken(message)
+            } else if dispatcher.is_call(&head) {
+                dispatcher.respond_to_call(Request::from_parts(head, body), Protocol::Http).await
+            } else {
+                dispatcher.respond(&head, &mut body, Protocol::Http).await
             };
-            drop(busy);
+            let activity = busy.end();
             Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, version, &activity)))
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
-    let mut timeouts = Timeouts::new();
-    // Opened while the server drains: its first response closes it.
-    let mut finishing = *lifecycle.borrow_and_update() != Lifecycle::Serve;
-    loop {
-        tokio::select! {
-            biased;
-            // A connection that failed has no client to report to.
-            _ = connection.as_mut() => return,
-            () = sleep(CHECK_INTERVAL) => {
-                if timeouts.overdue(&activity, &limits) {
-                    return;
-                }
-            }
-            changed = lifecycle.changed() => {
-                let wanted = if changed.is_err() { Lifecycle::Close } else { *lifecycle.borrow_and_update() };
-                match wanted {
-                    Lifecycle::Serve => {}
-                    Lifecycle::Drain if finishing => {}
-                    Lifecycle::Drain => {
-                        finishing = true;
-                        // Otherwise its first response closes it.
-                        if activity.may_be_closed() {
-                            connection.as_mut().graceful_shutdown();
-                        }
-                    }
-                    Lifecycle::Close => return,
-                }
-            }
+    poll_fn(|cx| {
+        // A connection that failed has no client to report to.
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(());
         }
-    }
+        match watched.signal(cx) {
+            None => Poll::Pending,
+            Some(Signal::Finish) => {
+                // Otherwise its first response closes it.
+                if activity.may_be_closed() {
+                    connection.as_mut().graceful_shutdown();
+                    return connection.as_mut().poll(cx).map(drop);
+                }
+                Poll::Pending
+            }
+            Some(Signal::Close) => Poll::Ready(()),
+        }
+    })
+    .await;
 }
 
 /// Returns the reason to refuse a body whose end another server could see elsewhere. Only chunked bodies are
@@ -133,8 +114,11 @@ fn coding(headers: &HeaderMap) -> Option<String> {
 /// Builds the protocol settings of all connections.
 pub(crate) fn builder(limits: &Limits) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
-    // This server's checks answer with a JSON body; hyper's limit is a fallback.
-    builder.http1().max_headers(limits.max_headers + 64).timer(TokioTimer::new()).header_read_timeout(None);
+    builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
+    if limits.max_headers > HYPER_MAX_HEADERS {
+        // This server's check answers with a JSON body; hyper's limit is a fallback.
+        builder.http1().max_headers(limits.max_headers + 64);
+    }
     builder
         .http2()
         .timer(TokioTimer::new())

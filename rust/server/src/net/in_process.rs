@@ -34,7 +34,8 @@ impl InProcess {
 
     /// Answers one request.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let response = self.dispatcher.handle(request.map(Full::new), Protocol::InProcess).await;
+        let (head, body) = request.into_parts();
+        let response = self.dispatcher.respond(&head, &mut Full::new(body), Protocol::InProcess).await;
         let (head, body) = response.into_parts();
         // A body in memory cannot fail.
         let body = body.collect().await.map_or_else(|_| Bytes::new(), http_body_util::Collected::to_bytes);

@@ -2,7 +2,8 @@
 //! one of them: a request wakes only a thread of its model.
 
 use super::{
-    connection::{ConnectionSettings, Lifecycle, builder, serve},
+    connection::{ConnectionSettings, builder, serve},
+    connections::{Connections, Lifecycle},
     listen::{Bound, BoundSocket, SocketFile, StartError},
 };
 use crate::{
@@ -47,8 +48,9 @@ pub(crate) struct IoThreads {
 #[derive(Clone)]
 struct IoThread {
     app: Arc<App>,
-    dispatchers: Arc<[Dispatcher]>,
+    dispatchers: Arc<[Arc<Dispatcher>]>,
     settings: ConnectionSettings,
+    lifecycle: watch::Receiver<Lifecycle>,
     open: Arc<AtomicUsize>,
 }
 
@@ -96,18 +98,18 @@ impl IoThreads {
                     let completions = CompletionQueue::new();
                     let dispatchers = served
                         .iter()
-                        .map(|&served| Dispatcher::new(Arc::clone(&app), Some(completions.clone()), served))
+                        .map(|&served| Arc::new(Dispatcher::new(Arc::clone(&app), Some(completions.clone()), served)))
                         .collect();
                     let builder = Arc::new(builder(&app.config.limits));
                     tokio::spawn(async move { completions.run().await });
                     let mut until = lifecycle.clone();
-                    let settings = ConnectionSettings {
-                        builder,
-                        limits: Arc::new(app.config.limits.clone()),
-                        lifecycle,
-                        writing: Arc::clone(&app.writing),
-                    };
-                    let thread_state = IoThread { app, dispatchers, settings, open };
+                    let limits = Arc::new(app.config.limits.clone());
+                    let connections = Arc::new(Connections::default());
+                    let writing = Arc::clone(&app.writing);
+                    let watched = (Arc::clone(&connections), Arc::clone(&limits), lifecycle.clone());
+                    tokio::spawn(async move { watched.0.run(&watched.1, watched.2).await });
+                    let settings = ConnectionSettings { builder, limits, connections, writing };
+                    let thread_state = IoThread { app, dispatchers, settings, lifecycle, open };
                     if let Some(bound) = bound {
                         accept_all(bound, &thread_state, &inboxes);
                     }
@@ -146,7 +148,7 @@ fn served(bound: &Bound) -> ListenerScope {
 
 fn accept_all(bound: Vec<Bound>, thread_state: &IoThread, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
     for (index, bound) in bound.into_iter().enumerate() {
-        let (lifecycle, inboxes) = (thread_state.settings.lifecycle.clone(), inboxes.to_vec());
+        let (lifecycle, inboxes) = (thread_state.lifecycle.clone(), inboxes.to_vec());
         match bound.socket {
             BoundSocket::Tcp(listener) => {
                 if let Ok(listener) = TcpListener::from_std(listener) {
@@ -225,7 +227,7 @@ async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Ac
         thread_state.app.metrics.connections.inc();
         let thread_state = thread_state.clone();
         tokio::spawn(async move {
-            let dispatcher = thread_state.dispatchers[listener].clone();
+            let dispatcher = Arc::clone(&thread_state.dispatchers[listener]);
             match socket {
                 Socket::Tcp(socket) => {
                     if let Ok(socket) = TcpStream::from_std(socket) {

@@ -2,6 +2,7 @@
 
 mod activity;
 mod connection;
+mod connections;
 mod framing;
 mod in_process;
 mod io_thread;

@@ -2,7 +2,7 @@
 
 use super::error::json;
 use crate::{body::Body, settings::Limits};
-use http::{HeaderMap, Response, Uri, header::CONTENT_ENCODING};
+use http::{HeaderMap, HeaderValue, Response, Uri, header::CONTENT_ENCODING};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::{
     coding::{ACCEPTED, Coding},
@@ -10,6 +10,39 @@ use penstock_wire::{
 };
 
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
+
+/// A deadline, as in gRPC.
+const TIMEOUT: &str = "grpc-timeout";
+
+/// Headers of an inference request that select its way: the first value of each. Found in one pass, because a look-up by
+/// name hashes the name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct InferHeaders<'a> {
+    pub(crate) content_type: Option<&'a HeaderValue>,
+    pub(crate) accept: Option<&'a HeaderValue>,
+    /// Any coding of the body, `identity` included.
+    pub(crate) content_encoding: Option<&'a HeaderValue>,
+    pub(crate) json_length: Option<&'a HeaderValue>,
+    pub(crate) timeout: Option<&'a HeaderValue>,
+}
+
+impl<'a> InferHeaders<'a> {
+    pub(crate) fn of(headers: &'a HeaderMap) -> Self {
+        let mut found = Self::default();
+        for (name, value) in headers {
+            let slot = match name.as_str() {
+                "content-type" => &mut found.content_type,
+                "accept" => &mut found.accept,
+                "content-encoding" => &mut found.content_encoding,
+                JSON_LENGTH => &mut found.json_length,
+                TIMEOUT => &mut found.timeout,
+                _ => continue,
+            };
+            slot.get_or_insert(value);
+        }
+        found
+    }
+}
 
 /// Refuses a head that is over a limit, before any other check.
 #[expect(clippy::result_large_err, reason = "the error is the response, built once for a refused request")]
@@ -43,7 +76,15 @@ pub(crate) fn check_head(limits: &Limits, uri: &Uri, headers: &HeaderMap) -> std
 /// # Errors
 /// `InvalidInput` for a header that is not a length.
 pub(crate) fn json_length(headers: &HeaderMap) -> Result<Option<usize>> {
-    let Some(value) = headers.get(JSON_LENGTH) else { return Ok(None) };
+    to_json_length(headers.get(JSON_LENGTH))
+}
+
+/// As [`json_length`], for the header's value.
+///
+/// # Errors
+/// `InvalidInput` for a header that is not a length.
+pub(crate) fn to_json_length(value: Option<&HeaderValue>) -> Result<Option<usize>> {
+    let Some(value) = value else { return Ok(None) };
     let length = value.to_str().ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
     length.and_then(|text| text.parse().ok()).map(Some).ok_or_else(|| {
         Error::invalid(format!(

@@ -3,14 +3,11 @@
 use super::receive::receive_whole;
 use crate::{
     body::{Body, RequestBody, offload},
-    rest::headers::JSON_LENGTH,
+    rest::headers::InferHeaders,
     settings::Config,
     state::RequestGuard,
 };
-use http::{
-    HeaderMap, HeaderValue, Response,
-    header::{ACCEPT, CONTENT_TYPE, HeaderName},
-};
+use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
 use penstock_core::{InferResponse, Model, ModelSpec, ResponsePlan, Result};
 use penstock_wire::{
     DecodedRequest,
@@ -28,17 +25,17 @@ pub(crate) struct Formats {
 
 impl Formats {
     /// Reads the headers. Without `Accept` the response has the request's format.
-    pub(crate) fn of(headers: &HeaderMap) -> Self {
-        let request = text(headers, CONTENT_TYPE).and_then(Format::from_content_type);
+    pub(crate) fn of(headers: &InferHeaders<'_>) -> Self {
+        let request = text(headers.content_type).and_then(Format::from_content_type);
         // The header overrides the content type.
-        let request = request.filter(|_| !headers.contains_key(JSON_LENGTH));
-        let response = text(headers, ACCEPT).and_then(Format::accepted);
+        let request = request.filter(|_| headers.json_length.is_none());
+        let response = text(headers.accept).and_then(Format::accepted);
         Self { request, response: response.unwrap_or(request) }
     }
 }
 
-fn text(headers: &HeaderMap, name: HeaderName) -> Option<&str> {
-    headers.get(name)?.to_str().ok()
+fn text(value: Option<&HeaderValue>) -> Option<&str> {
+    value?.to_str().ok()
 }
 
 /// A request in an array format.
@@ -97,10 +94,12 @@ pub(crate) async fn encode(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rest::headers::JSON_LENGTH;
+    use http::header::{ACCEPT, HeaderName};
 
     fn formats(headers: &[(HeaderName, &'static str)]) -> (Option<Format>, Option<Format>) {
         let headers = headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
-        let Formats { request, response } = Formats::of(&headers);
+        let Formats { request, response } = Formats::of(&InferHeaders::of(&headers));
         (request, response)
     }
 

@@ -17,6 +17,7 @@ use http::HeaderMap;
 use penstock_core::{Error, Kind, ModelSpec, Result};
 use penstock_wire::{
     DecodedRequest, Limits as WireLimits,
+    coding::Coding,
     rest::{self, Decoder},
 };
 use std::sync::Arc;
@@ -36,31 +37,77 @@ pub(crate) async fn receive<B: RequestBody>(
     config: &Config,
     guard: &mut RequestGuard,
 ) -> Result<DecodedRequest> {
-    let limits = &config.limits;
-    let coding = content_coding(headers)?;
-    let json_len = json_length(headers)?;
+    let head = BodyHead { coding: content_coding(headers)?, json_len: json_length(headers)? };
+    receive_described(spec, head, &mut body, config, guard).await
+}
+
+/// Content coding of a body, and the length of its JSON part.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct BodyHead {
+    pub(crate) coding: Option<Coding>,
+    pub(crate) json_len: Option<usize>,
+}
+
+/// As [`receive`], with parsed headers.
+///
+/// # Errors
+/// Those of [`receive`].
+pub(crate) async fn receive_described<B: RequestBody>(
+    spec: &Arc<ModelSpec>,
+    head: BodyHead,
+    body: &mut B,
+    config: &Config,
+    guard: &mut RequestGuard,
+) -> Result<DecodedRequest> {
+    let BodyHead { coding, json_len } = head;
     let declared = body.size_hint().exact();
     if let Some(length) = declared {
-        check_size(length, limits)?;
+        check_size(length, &config.limits)?;
     }
+    // The other ways are boxed: their futures are large, and most bodies arrive in one chunk.
     if let Some(coding) = coding {
-        // The header's length is that of the inflated JSON, so it is checked at the end.
-        let bytes = Box::pin(inflated(coding, &mut body, limits, guard.memory())).await?;
-        return whole(spec, json_len, bytes, config).await;
+        return Box::pin(receive_coded(spec, (coding, json_len), body, config, guard)).await;
     }
-    let first = next_chunk(&mut body).await?.unwrap_or_default();
+    let first = next_chunk(body).await?.unwrap_or_default();
+    let is_whole = declared == Some(first.len() as u64);
+    if is_whole && json_len.unwrap_or(first.len()) < offload::MIN_BYTES {
+        guard.memory().reserve(first.len())?;
+        return decode(spec, json_len, &first, &config.decode_limits());
+    }
+    let body = ChunkReader { first, body, guard };
+    Box::pin(receive_chunks(spec, json_len, declared, body, config)).await
+}
+
+/// Inflates and decodes a compressed body.
+async fn receive_coded<B: RequestBody>(
+    spec: &Arc<ModelSpec>,
+    (coding, json_len): (Coding, Option<usize>),
+    body: &mut B,
+    config: &Config,
+    guard: &mut RequestGuard,
+) -> Result<DecodedRequest> {
+    // The header's length is that of the inflated JSON, so it is checked at the end.
+    let bytes = inflated(coding, body, &config.limits, guard.memory()).await?;
+    whole(spec, json_len, bytes, config).await
+}
+
+/// Decodes a body of any length, in any number of chunks.
+async fn receive_chunks<B: RequestBody>(
+    spec: &Arc<ModelSpec>,
+    json_len: Option<usize>,
+    declared: Option<u64>,
+    body: ChunkReader<'_, B>,
+    config: &Config,
+) -> Result<DecodedRequest> {
+    let ChunkReader { first, body, guard } = body;
     match declared {
         Some(length) if first.len() as u64 == length => {
             guard.memory().reserve(first.len())?;
             whole(spec, json_len, first, config).await
         }
-        Some(length) => {
-            let body = ChunkReader { first, body, guard };
-            // Boxed: this future is large, and most requests arrive in one chunk.
-            Box::pin(parts(spec, json_len, length as usize, body, config)).await
-        }
+        Some(length) => parts(spec, json_len, length as usize, ChunkReader { first, body, guard }, config).await,
         None => {
-            let bytes = Box::pin(collect(first, &mut body, limits, guard.memory())).await?;
+            let bytes = collect(first, body, &config.limits, guard.memory()).await?;
             whole(spec, json_len, bytes, config).await
         }
     }
@@ -154,14 +201,14 @@ async fn parts<B: RequestBody>(
 /// Chunks of a body. Memory is reserved as they arrive: a declared length reserves nothing.
 struct ChunkReader<'g, B> {
     first: Bytes,
-    body: B,
+    body: &'g mut B,
     guard: &'g mut RequestGuard,
 }
 
 impl<B: RequestBody> ChunkReader<'_, B> {
     async fn next(&mut self) -> Result<Option<Bytes>> {
         let chunk = match std::mem::take(&mut self.first) {
-            first if first.is_empty() => next_chunk(&mut self.body).await?,
+            first if first.is_empty() => next_chunk(self.body).await?,
             first => Some(first),
         };
         self.guard.memory().reserve(chunk.as_ref().map_or(0, Bytes::len))?;

@@ -39,9 +39,8 @@ pub(crate) async fn admit<B: RequestBody>(
     };
     let admitted = admitted();
     if admitted.is_err() && body.size_hint().exact().is_some_and(|length| length <= MAX_DISCARDED_BYTES) {
-        let read = async { while let Ok(Some(_)) = next_chunk(body).await {} };
-        // A client that is slower may lose the response.
-        let _ = timeout(DISCARD_TIMEOUT, read).await;
+        // A client that is slower may lose the response. Boxed: the futures of admitted requests stay small.
+        let _ = Box::pin(timeout(DISCARD_TIMEOUT, async { while let Ok(Some(_)) = next_chunk(body).await {} })).await;
     }
     admitted
 }

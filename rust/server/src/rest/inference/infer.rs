@@ -6,18 +6,31 @@ use crate::{
         Body, RequestBody,
         offload::{self, Offloaded},
     },
-    infer::{RequestLabels, RequestTelemetry, compute, header_params, response_head, timing_headers},
+    infer::{
+        RequestLabels, RequestTelemetry, Submission, complete, header_params, response_head, submit, timing_headers,
+    },
     rest::{
-        codec::{array_bodies as bodies, array_bodies::Formats, compress, receive::receive},
+        codec::{
+            array_bodies as bodies,
+            array_bodies::Formats,
+            compress,
+            receive::{BodyHead, receive_described},
+        },
         error,
+        headers::{InferHeaders, content_coding, to_json_length},
         operation::ModelPath,
     },
-    state::{Context, ResponseMemory},
+    state::{Context, RequestGuard, ResponseMemory},
 };
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
-use penstock_core::{Error, InferResponse, Kind, Model, Protocol, ResponseHead, ResponsePlan, Result, footprint};
-use penstock_wire::rest::{self as wire, EncodeOptions, Encoded, bodies::Format};
-use std::{sync::Arc, time::Instant};
+use penstock_core::{
+    Error, InferResponse, Kind, Model, Protocol, ResponseHead, ResponsePlan, Result, classify, footprint,
+};
+use penstock_wire::{
+    DecodedRequest,
+    rest::{self as wire, EncodeOptions, Encoded, bodies::Format},
+};
+use std::{pin::Pin, sync::Arc, time::Instant};
 
 /// An inference request with a parsed path.
 pub(crate) struct Inference<'a, B> {
@@ -30,10 +43,10 @@ pub(crate) struct Inference<'a, B> {
 }
 
 /// Answers one inference request.
-pub(crate) async fn infer<B: RequestBody>(context: &Context, request: Inference<'_, B>) -> Response<Body> {
+pub(crate) async fn infer<B: RequestBody>(context: &Context, mut request: Inference<'_, B>) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut labels = RequestLabels::default();
-    match compute_response(context, request, &telemetry, &mut labels).await {
+    match compute_response(context, &mut request, &telemetry, &mut labels).await {
         Ok(response) => response,
         Err(error) => {
             let response = error::response(&context.app, &error);
@@ -43,56 +56,134 @@ pub(crate) async fn infer<B: RequestBody>(context: &Context, request: Inference<
     }
 }
 
+/// Admits, decodes, submits and encodes one request.
+///
+/// The stages that a plain request needs are functions, and the rarer ones are boxed: what a future holds at an `await`
+/// is moved with each request.
 async fn compute_response<B: RequestBody>(
     context: &Context,
-    request: Inference<'_, B>,
+    request: &mut Inference<'_, B>,
     telemetry: &RequestTelemetry<'_>,
     labels: &mut RequestLabels,
 ) -> Result<Response<Body>> {
-    let Inference { path, query, headers, mut body, .. } = request;
-    let app = &context.app;
+    let Inference { path, query, headers, body, .. } = request;
+    let (app, query, headers) = (&context.app, *query, *headers);
     let find = || app.registry.find(&path.model, path.version.as_deref());
-    let (mut guard, model) = admit(app, &mut body, &mut labels.model, find, Model::check_single_response).await?;
-    let formats = Formats::of(headers);
-    let mut decoded = match formats.request {
-        None => receive(model.spec(), headers, body, &app.config, &mut guard).await?,
+    let (mut guard, model) = admit(app, body, &mut labels.model, find, Model::check_single_response).await?;
+    let described = InferHeaders::of(headers);
+    let formats = Formats::of(&described);
+    let decoded = match formats.request {
+        None => {
+            let coding = if described.content_encoding.is_some() { content_coding(headers)? } else { None };
+            let head = BodyHead { coding, json_len: to_json_length(described.json_length)? };
+            receive_described(model.spec(), head, body, &app.config, &mut guard).await?
+        }
         Some(format) => {
             let request = bodies::ArrayRequest { format, query, headers };
             Box::pin(bodies::receive(model.spec(), request, body, &app.config, &mut guard)).await?
         }
     };
-    guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
-    if let Some(format) = formats.response.filter(|_| !model.spec().raw_requests) {
-        wire::bodies::check_response(format, model.spec(), &decoded.plan)?;
-    }
-    if app.log.logs_requests() {
-        labels.id.clone_from(&decoded.plan.id);
-    }
-    if let Some(pattern) = &app.config.http_header_forward_pattern {
-        header_params::forward(pattern, headers, &mut decoded)?;
-    }
-    let deadline = telemetry.deadline(headers, decoded.timeout)?;
-    telemetry.decoded(&mut decoded);
-    let (plan, mut response) = compute(context, &model, decoded, deadline, headers).await?;
+    let call = Call { context, model: &model, headers, telemetry, format: formats.response };
+    let (mut submission, plan) = call.submit(decoded, described.timeout, &mut guard, &mut labels.id)?;
+    let response = submission.wait().await?;
     telemetry.computed();
-    let timings = response.timings;
-    let head = response_head::take(&mut response);
-    let (mut http_response, plan) =
-        encode_response(context, &model, formats.response, head.as_ref(), (plan, response)).await?;
-    let memory = ResponseMemory::of(app, http_response.body().bytes())?;
-    match head {
-        None => telemetry.succeeded(&model, &plan.id, 200, timings),
-        Some(head) => {
-            response_head::apply(app, &model, &head, &mut http_response)?;
-            let status = (&*plan.id, head.status.into());
-            telemetry.completed(&model, status, timings, response_head::to_error(&head).as_ref());
+    match call.respond(plan, response) {
+        Responded::Now(response) => response,
+        Responded::Later(response) => response.await,
+    }
+}
+
+/// A request that is admitted and decoded.
+#[derive(Clone, Copy)]
+struct Call<'a> {
+    context: &'a Context,
+    model: &'a Arc<Model>,
+    headers: &'a HeaderMap,
+    telemetry: &'a RequestTelemetry<'a>,
+    /// Format of the response; `None` is the protocol's own.
+    format: Option<Format>,
+}
+
+/// A response, or the future of one that takes more steps.
+#[expect(clippy::large_enum_variant, reason = "a box would be one more allocation for every request")]
+enum Responded<'a> {
+    Now(Result<Response<Body>>),
+    Later(Pin<Box<dyn Future<Output = Result<Response<Body>>> + Send + 'a>>),
+}
+
+impl<'a> Call<'a> {
+    /// Submits a request, with its decoded size reserved in `guard`. Sets `id` where requests are logged.
+    fn submit(
+        &self,
+        mut decoded: DecodedRequest,
+        timeout: Option<&HeaderValue>,
+        guard: &mut RequestGuard,
+        id: &mut String,
+    ) -> Result<(Submission<'a>, ResponsePlan)> {
+        let Self { context, model, headers, telemetry, format } = *self;
+        let app = &context.app;
+        guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
+        if let Some(format) = format.filter(|_| !model.spec().raw_requests) {
+            wire::bodies::check_response(format, model.spec(), &decoded.plan)?;
         }
+        if app.log.logs_requests() {
+            id.clone_from(&decoded.plan.id);
+        }
+        if let Some(pattern) = &app.config.http_header_forward_pattern {
+            header_params::forward(pattern, headers, &mut decoded)?;
+        }
+        let deadline = telemetry.deadline_within(timeout, decoded.timeout)?;
+        telemetry.decoded(&mut decoded);
+        submit(context, model, decoded, deadline, headers)
     }
-    if app.config.timing_headers {
-        timing_headers(http_response.headers_mut(), timings);
+
+    /// Encodes a response. One without a head or rare options is encoded at once, if it is small.
+    fn respond(self, plan: ResponsePlan, response: InferResponse) -> Responded<'a> {
+        let config = &self.context.app.config;
+        let is_plain = response.head.is_none() && self.format.is_none() && !config.compress_answers;
+        if is_plain && !classify::is_requested(&plan) && json_bytes(&plan, &response) < offload::MIN_BYTES {
+            return Responded::Now(self.respond_now(&plan, &response));
+        }
+        Responded::Later(Box::pin(self.respond_later(plan, response)))
     }
-    let http_response = compress::compress(&app.config, headers, http_response).await?;
-    Ok(http_response.map(|body| body.with_memory(memory)))
+
+    fn respond_now(&self, plan: &ResponsePlan, response: &InferResponse) -> Result<Response<Body>> {
+        let Self { context, model, telemetry, .. } = *self;
+        let start = Instant::now();
+        let encoded = wire::encode(model.spec(), plan, response, &options(context))?;
+        let mut http_response = to_http(encoded)?;
+        model.metrics().encode.observe(start.elapsed().as_secs_f64());
+        let memory = ResponseMemory::of(&context.app, http_response.body().bytes())?;
+        telemetry.succeeded(model, &plan.id, 200, response.timings);
+        if context.app.config.timing_headers {
+            timing_headers(http_response.headers_mut(), response.timings);
+        }
+        Ok(http_response.map(|body| body.with_memory(memory)))
+    }
+
+    async fn respond_later(self, plan: ResponsePlan, response: InferResponse) -> Result<Response<Body>> {
+        let Self { context, model, headers, telemetry, format } = self;
+        let app = &context.app;
+        let (plan, mut response) = complete(model, plan, response).await?;
+        let timings = response.timings;
+        let head = response_head::take(&mut response);
+        let (mut http_response, plan) =
+            encode_response(context, model, format, head.as_ref(), (plan, response)).await?;
+        let memory = ResponseMemory::of(app, http_response.body().bytes())?;
+        match head {
+            None => telemetry.succeeded(model, &plan.id, 200, timings),
+            Some(head) => {
+                response_head::apply(app, model, &head, &mut http_response)?;
+                let status = (&*plan.id, head.status.into());
+                telemetry.completed(model, status, timings, response_head::to_error(&head).as_ref());
+            }
+        }
+        if app.config.timing_headers {
+            timing_headers(http_response.headers_mut(), timings);
+        }
+        let http_response = compress::compress(&app.config, headers, http_response).await?;
+        Ok(http_response.map(|body| body.with_memory(memory)))
+    }
 }
 
 /// Encodes a response: the body of its head, or its tensors in the requested format.
@@ -106,11 +197,11 @@ async fn encode_response(
     let start = Instant::now();
     let encoded = match (head.filter(|head| head.body.is_some()), format) {
         (Some(head), _) => (response_head::to_response(&context.app, model, head)?, plan),
+        (None, Some(format)) => bodies::encode(format, model, plan, response).await?,
         (None, None) => {
             let (encoded, plan) = encode(context, model, plan, response).await?;
-            (respond(encoded)?, plan)
+            (to_http(encoded)?, plan)
         }
-        (None, Some(format)) => Box::pin(bodies::encode(format, model, plan, response)).await?,
     };
     model.metrics().encode.observe(start.elapsed().as_secs_f64());
     Ok(encoded)
@@ -123,7 +214,7 @@ pub(crate) async fn in_json(
     plan: ResponsePlan,
     response: InferResponse,
 ) -> Result<Response<Body>> {
-    respond(encode(context, model, plan, response).await?.0)
+    to_http(encode(context, model, plan, response).await?.0)
 }
 
 /// Encodes a response; large JSON on a blocking thread.
@@ -133,20 +224,22 @@ fn encode(
     plan: ResponsePlan,
     response: InferResponse,
 ) -> Offloaded<(Encoded, ResponsePlan)> {
-    let options = EncodeOptions { strict_json: context.app.config.strict_json };
-    let selected = response.selected(&plan);
-    let as_json = selected
-        .iter()
-        .filter(|(output, _)| !output.binary && !output.shared)
-        .map(|(_, tensor)| tensor.as_slice().len());
-    // As text an element takes about twice its bytes.
-    let json_bytes = as_json.sum::<usize>() * 2;
-    drop(selected);
-    let spec = Arc::clone(model.spec());
-    offload::run(json_bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan)))
+    let (bytes, options, spec) = (json_bytes(&plan, &response), options(context), Arc::clone(model.spec()));
+    offload::run(bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan)))
 }
 
-fn respond(encoded: Encoded) -> Result<Response<Body>> {
+fn options(context: &Context) -> EncodeOptions {
+    EncodeOptions { strict_json: context.app.config.strict_json }
+}
+
+/// Returns about the bytes of a response's JSON. As text an element takes twice its bytes.
+fn json_bytes(plan: &ResponsePlan, response: &InferResponse) -> usize {
+    let selected = response.selected(plan);
+    let as_json = selected.iter().filter(|(output, _)| !output.binary && !output.shared);
+    as_json.map(|(_, tensor)| tensor.as_slice().len()).sum::<usize>() * 2
+}
+
+fn to_http(encoded: Encoded) -> Result<Response<Body>> {
     let mut http_response = Response::new(Body::new(encoded.chunks));
     let headers = http_response.headers_mut();
     match encoded.json_len {
