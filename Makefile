@@ -23,7 +23,7 @@ WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -
 	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name '*.js' -o -name '*.css' -o -name '*.html' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
 	-not -path '*/target/*')
 
-.PHONY: help setup build run test test-rust test-py chaos browser check docs fmt bench bench-smoke gen clean
+.PHONY: help setup build run test test-rust test-py chaos browser check docs fmt bench bench-smoke instructions gen clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' Makefile | sort | sed -E 's/^([a-z-]+):.*## (.*)/\1\t\2/' | expand -t 14
@@ -87,6 +87,15 @@ bench: $(WHEEL) .make/dev ## Run the benchmarks and print their tables
 bench-smoke: $(WHEEL) .make/dev ## Run each benchmark for a moment, to check that it works; the numbers are meaningless
 	$(BIN)/python -m benches.load smoke
 	$(BIN)/python -m benches.load.scale --busy 100 --idle 200 --models 1,10 --seconds 0.2 --repeats 1
+
+instructions: .make/dev ## Count the instructions of one request of each wire, and compare them with the recorded ones
+	@if ! command -v valgrind >/dev/null; then
+	  if [[ $$(id -u) -ne 0 ]] || ! command -v apt-get >/dev/null; then
+	    echo "missing system packages, install them first: valgrind" >&2; exit 1
+	  fi
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends valgrind
+	fi
+	$(BIN)/python -m benches.instructions
 
 gen: .make/dev ## Generate the Rust code of proto/, ServerOptions and the table of settings
 	cargo run --locked -p penstock-codegen

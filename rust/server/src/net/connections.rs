@@ -1,7 +1,7 @@
 //! Open connections of one I/O thread: their timeouts, and the end of the server.
 //!
-//! One task checks all of them each second. A connection's own task only reads a flag when it is polled: a timer and
-//! a channel of its own would be polled with every request.
+//! One task checks all of them each second. The task of a connection only reads a flag when it is polled: a timer and
+//! a channel for each connection would be polled with every request.
 
 use super::activity::{Activity, Timeouts};
 use crate::settings::Limits;

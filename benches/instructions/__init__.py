@@ -1,0 +1,1 @@
+"""Instructions of one request, counted by callgrind."""
