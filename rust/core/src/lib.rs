@@ -34,8 +34,8 @@ pub use metrics::statistics;
 pub use model::{Changes, Dialect, IndexEntry, Model, Readiness, Registry, RouteMatch, VersionState, VersionStatus};
 pub use queue::{Load, QueueLimits, ResourceShare, Resources};
 pub use reply::{
-    CancelProbe, CompletionQueue, RemoteClient, Reply, ResponseChunk, ResponseFuture, ResponseStream, Ticket, replies,
-    reply,
+    CancelProbe, CompletionQueue, InlineExecutor, RemoteClient, Reply, ResponseChunk, ResponseFuture, ResponseStream,
+    Ticket, replies, reply,
 };
 pub use request::{
     BodyChunks, Client, DecodedInput, Headers, HttpRequest, InferRequest, InferResponse, InterpreterTimes, Parameter,

@@ -7,10 +7,10 @@ use crate::{
     Error, ModelSpec, SequenceId,
     batch::{drain::Drain, policy::Reason},
     metrics::ModelMetrics,
-    reply::Notify,
+    reply::{InlineExecutor, Notify},
 };
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, atomic::AtomicBool},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak, atomic::AtomicBool},
     time::{Duration, Instant, SystemTime},
 };
 
@@ -116,6 +116,11 @@ impl Queue {
         }
     }
 
+    /// Lets I/O threads run `executor` in place of a notification of an idle instance.
+    pub fn set_inline(&self, executor: &Weak<dyn InlineExecutor>) {
+        self.notifiers.iter().for_each(|lane| lane.set_inline(Weak::clone(executor)));
+    }
+
     /// Starts draining: nothing waits for more requests, and no sequence begins.
     pub fn drain(&self) {
         self.lock().draining = true;
@@ -130,6 +135,11 @@ impl Queue {
         drop(inner);
         drop(unanswered);
         self.notify_all();
+    }
+
+    /// Returns true if any request waits.
+    pub fn has_waiting(&self) -> bool {
+        self.lock().waiting().requests > 0
     }
 
     /// Returns true after [`Queue::close`].

@@ -8,6 +8,7 @@ mod stream;
 
 pub use self::{
     completions::CompletionQueue,
+    notify::InlineExecutor,
     reply::{CancelProbe, RemoteClient, Reply, Ticket, replies, reply},
     response_future::ResponseFuture,
     stream::{ResponseChunk, ResponseStream},

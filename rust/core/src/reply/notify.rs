@@ -1,8 +1,9 @@
 //! Wake-ups of instances.
 
 use std::{
+    fmt,
     sync::{
-        Condvar, MutexGuard, PoisonError,
+        Condvar, MutexGuard, OnceLock, PoisonError, Weak,
         atomic::{AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -16,14 +17,42 @@ const SPIN: Duration = Duration::from_micros(50);
 /// It has no lock and no memory: a notification without a waiter is lost. That is safe for two reasons. An instance
 /// checks the queue and begins to sleep under the queue's lock. Every change of the queue is followed by a
 /// notification, if an instance sleeps. `docs/internals-queue.md` draws the protocol.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Notify {
     work: Condvar,
+    /// Executor that an I/O thread may run instead of a notification.
+    inline: OnceLock<Weak<dyn InlineExecutor>>,
     /// Number of notifications, for an instance that spins instead of sleeping.
     count: AtomicUsize,
 }
 
+/// Executor of an instance that computes short batches on the thread of their requests.
+pub trait InlineExecutor: Send + Sync {
+    /// Computes waiting batches, for a bounded time. Returns false if the instance has to be notified: it computes
+    /// already, requests are left, or its batches are not short.
+    fn compute(&self) -> bool;
+}
+
+impl fmt::Debug for Notify {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Notify").field("count", &self.count).finish_non_exhaustive()
+    }
+}
+
 impl Notify {
+    /// Sets the executor for [`Notify::compute_or_notify_one`], once.
+    pub(crate) fn set_inline(&self, executor: Weak<dyn InlineExecutor>) {
+        let _ = self.inline.set(executor);
+    }
+
+    /// Computes the waiting requests on this thread if there is an executor for that, else wakes one instance.
+    pub(crate) fn compute_or_notify_one(&self) {
+        let executor = self.inline.get().and_then(Weak::upgrade);
+        if !executor.is_some_and(|executor| executor.compute()) {
+            self.notify_one();
+        }
+    }
+
     /// Wakes one instance.
     pub(crate) fn notify_one(&self) {
         self.count.fetch_add(1, Ordering::Release);

@@ -3,13 +3,13 @@
 //! This is the only loop in which user code runs. The thread is attached to the interpreter from the start, and
 //! detaches while it waits for a batch and joins its rows.
 
-use super::{call, load_result::LoadResult, sequences::Sequences, stream};
+use super::{call, inline::Inline, load_result::LoadResult, sequences::Sequences, stream};
 use crate::{
     attach::{attached, detached, detached_timed},
     definition::HandlerSpec,
     errors, forks,
 };
-use penstock_core::{Inputs, Job, Work, queue::Queue};
+use penstock_core::{InlineExecutor, Inputs, Job, Work, queue::Queue};
 use pyo3::prelude::*;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -37,7 +37,13 @@ pub(crate) fn spawn(
     thread::Builder::new().name(name).spawn(move || attached(work))
 }
 
-fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handler_spec: &HandlerSpec, built: &mpsc::Sender<LoadResult>) {
+fn run(
+    py: Python<'_>,
+    queue: &Arc<Queue>,
+    index: usize,
+    handler_spec: &Arc<HandlerSpec>,
+    built: &mpsc::Sender<LoadResult>,
+) {
     let handler = handler_spec.factory.bind(py).call0();
     forks::end_copy(&queue.spec().name);
     let handler = match handler {
@@ -61,8 +67,18 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handler_spec: &HandlerS
     let _ = built.send(Ok(()));
     drop(handler);
     let mut sequences = Sequences::new(close_sequence.unbind());
-    while let Some((job, inputs)) = next(py, queue, index, &mut sequences) {
+    let inline = std::env::var_os("PENSTOCK_INLINE").is_some().then(|| {
+        let inline = Arc::new(Inline::new(Arc::clone(queue), index, Arc::clone(handler_spec), call.clone().unbind()));
+        let executor: Arc<dyn InlineExecutor> = inline.clone();
+        queue.set_inline(&Arc::downgrade(&executor));
+        inline
+    });
+    while let Some((job, inputs)) = next(py, queue, index, &mut sequences, inline.as_deref()) {
+        let start = Instant::now();
         answer(&call, handler_spec, &mut sequences, job, inputs);
+        if let Some(inline) = &inline {
+            inline.release(start.elapsed());
+        }
     }
     sequences.close_all(py, queue.spec());
     if let Err(error) = close.call0() {
@@ -71,12 +87,21 @@ fn run(py: Python<'_>, queue: &Arc<Queue>, index: usize, handler_spec: &HandlerS
 }
 
 /// Waits for a batch and joins its rows, without the interpreter. Closes sequences in between.
-fn next(py: Python<'_>, queue: &Arc<Queue>, index: usize, sequences: &mut Sequences) -> Option<(Job, Inputs)> {
+fn next(
+    py: Python<'_>,
+    queue: &Arc<Queue>,
+    index: usize,
+    sequences: &mut Sequences,
+    inline: Option<&Inline>,
+) -> Option<(Job, Inputs)> {
     let (mut job, inputs, waited) = loop {
         let (work, waited) = detached_timed(py, || match queue.next_to_enter(index)? {
             Work::Over(ids) => Some(Err(ids)),
             Work::Batch(mut job) => {
                 let inputs = job.gather();
+                if let Some(inline) = inline {
+                    inline.acquire();
+                }
                 Some(Ok((job, inputs)))
             }
         });

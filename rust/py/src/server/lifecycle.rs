@@ -72,6 +72,10 @@ impl Server {
             return Err(PyRuntimeError::new_err("a server starts once; make another one"));
         };
         let (registry, metrics) = (Arc::clone(&self.host.registry), Arc::clone(&self.host.metrics));
+        let mut config = config;
+        if std::env::var_os("PENSTOCK_INLINE").is_some() {
+            config.io_thread_scope = crate::handler::inline::attachable;
+        }
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| startup(py, "BindError", &error.to_string()))?;
         let text = |address: Option<&Address>| address.map(ToString::to_string);

@@ -74,6 +74,7 @@ impl IoThreads {
             0 => default_io_threads(cores),
             count => count,
         };
+        let io_scope = app.config.io_thread_scope;
         let (lifecycle, receiver) = watch::channel(Lifecycle::Serve);
         let open = Arc::new(AtomicUsize::new(0));
         let served: Vec<ListenerScope> = bound.iter().map(served).collect();
@@ -119,6 +120,8 @@ impl IoThreads {
                     let _ = until.wait_for(|lifecycle| *lifecycle == Lifecycle::Close).await;
                 });
             };
+            let scope = io_scope;
+            let run = move || scope(Box::new(run));
             threads.push(
                 thread::Builder::new().name(format!("penstock-io-{index}")).spawn(run).map_err(StartError::Thread)?,
             );

@@ -20,6 +20,8 @@ pub struct Config {
     pub allowed_hosts: Vec<String>,
     /// Threads that do I/O, decode and encode; 0 chooses by the number of cores.
     pub io_threads: usize,
+    /// Runs the whole work of each I/O thread, with preparations of the caller.
+    pub io_thread_scope: fn(Box<dyn FnOnce() + Send>),
     /// Limits on what one client uses.
     pub limits: Limits,
     /// Dialect of statuses and metrics. The registry has that of error texts.
@@ -300,6 +302,7 @@ impl Default for Config {
             listeners: Vec::new(),
             allowed_hosts: Vec::new(),
             io_threads: 0,
+            io_thread_scope: |run| run(),
             limits: Limits::default(),
             dialect: Dialect::default(),
             timing_headers: false,
