@@ -23,6 +23,7 @@ from penstock._model.options import (
     concurrency_of,
     description_of,
     instances_of,
+    is_inline,
     method_of,
     read_resources,
     streams_of,
@@ -118,6 +119,13 @@ class Model(Generic[P, R]):
         self.max_concurrency = concurrency_of(
             options.get("max_concurrency"), self._unbound(), batched=self.batching is not None, where=where
         )
+        self.inline = is_inline(
+            options.get("instances"),
+            where,
+            async_=self.max_concurrency is not None,
+            streams=self.streams,
+            sequences=self.sequences is not None,
+        )
         self.description = description_of(options.get("description"), target, self._method, where)
         self._signature = self._read_signature(where)
         self.open = self._signature.open
@@ -175,6 +183,7 @@ class Model(Generic[P, R]):
             outputs=self.outputs,
             batching=self.batching,
             instances=self.instances,
+            inline=self.inline,
             concurrency=self.max_concurrency,
             max_queue=self.max_queue,
             wants_context=self._signature.wants_context,

@@ -216,6 +216,20 @@ def instances_of(instances: object, where: str) -> tuple[int, Processes | None]:
         ) from None
 
 
+def is_inline(instances: object, where: str, *, async_: bool, streams: bool, sequences: bool) -> bool:
+    """Permission for I/O threads to call the handler.
+
+    Raises:
+        SignatureError: its kind of handler cannot run there.
+    """
+    if not isinstance(instances, Threads) or not instances.inline:
+        return False
+    for name, has in (("an async handler", async_), ("a handler that streams", streams), ("sequences", sequences)):
+        if has:
+            raise SignatureError(f"{where}: Threads(inline=True) is for plain handlers; it does not go with {name}")
+    return True
+
+
 def check_processes(
     processes: Processes | None, batching: Batching | None, max_concurrency: object, where: str
 ) -> None:

@@ -110,6 +110,8 @@ class Definition:
     """None: requests are independent of each other."""
     cache: Cache | None = None
     """None: each request is computed."""
+    inline: bool = False
+    """True if I/O threads may call the handler, where its batches are short."""
     concurrency: int | None = None
     """Calls of an async handler that run at once on each instance's event loop; None for a plain handler."""
     version_policy: VersionPolicy | None = None

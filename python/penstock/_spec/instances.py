@@ -30,15 +30,26 @@ class Threads:
 
     Args:
         count: Calls of the handler that may run at once.
+        inline: Whether short batches are computed on the I/O threads, which saves two thread switches a batch. For one
+            instance of a plain handler that takes less than 0.2 ms and depends on no thread: no `threading.local`, no
+            object that belongs to the thread which created it. While recent batches take longer, the instance's thread
+            computes them.
 
     Raises:
-        ValueError: the count is not 1 or more.
+        ValueError: the count is not 1 or more, or `inline` has a count above 1.
+
+    Example:
+        >>> Threads(1, inline=True)
+        Threads(count=1, inline=True)
     """
 
     count: int = 1
+    inline: bool = False
 
     def __post_init__(self) -> None:
         _check_count("Threads", self.count)
+        if self.inline and self.count > 1:
+            raise ValueError(f"Threads(inline=True) has one instance, not {self.count}")
 
 
 @dataclass(frozen=True, init=False, slots=True)

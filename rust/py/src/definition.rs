@@ -52,6 +52,8 @@ pub(crate) struct HandlerSpec {
     pub(crate) factory: Py<PyAny>,
     pub(crate) inputs: Vec<ArrayForm>,
     pub(crate) outputs: Vec<ArrayForm>,
+    /// Set if I/O threads may call the handler.
+    pub(crate) inline: bool,
     /// The concurrent batches of an `async` handler, on an event loop; `None` for a plain handler.
     pub(crate) concurrency: Option<usize>,
     /// The source of its processes; `None` for threads.
@@ -116,6 +118,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handle
         factory: attribute(object, "factory")?,
         inputs: input_forms,
         outputs: output_forms,
+        inline: attribute(object, "inline")?,
         concurrency: attribute::<Option<usize>>(object, "concurrency")?.map(|count| count.max(1)),
         processes: attribute::<Option<_>>(object, "processes")?.map(|declared| Processes::read(declared, &spec)),
         caller: Arc::new(Caller::new(attribute(object, "calls")?)),

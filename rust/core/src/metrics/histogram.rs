@@ -28,7 +28,7 @@ struct Inner {
 impl Histogram {
     /// Creates a histogram with these finite upper bounds, in ascending order.
     pub(crate) fn new(bounds: impl IntoIterator<Item = f64>) -> Self {
-        let bounds: Box<[f64]> = bounds.into_iter().chain([f64::MAX]).collect();
+        let bounds: Box<[f64]> = bounds.into_iter().chain([f64::INFINITY]).collect();
         let counts = bounds.iter().map(|_| AtomicU64::new(0)).collect();
         Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0) }))
     }

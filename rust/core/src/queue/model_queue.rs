@@ -117,8 +117,8 @@ impl Queue {
     }
 
     /// Lets I/O threads run `executor` in place of a notification of an idle instance.
-    pub fn set_inline(&self, executor: &Weak<dyn InlineExecutor>) {
-        self.notifiers.iter().for_each(|lane| lane.set_inline(Weak::clone(executor)));
+    pub fn set_inline(&self, executor: Weak<impl InlineExecutor + 'static>) {
+        self.notifiers[0].set_inline(executor);
     }
 
     /// Starts draining: nothing waits for more requests, and no sequence begins.

@@ -9,11 +9,11 @@ use crate::{
     definition::HandlerSpec,
     errors, forks,
 };
-use penstock_core::{InlineExecutor, Inputs, Job, Work, queue::Queue};
+use penstock_core::{Inputs, Job, Work, queue::Queue};
 use pyo3::prelude::*;
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, mpsc},
+    sync::{Arc, Weak, mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -67,18 +67,17 @@ fn run(
     let _ = built.send(Ok(()));
     drop(handler);
     let mut sequences = Sequences::new(close_sequence.unbind());
-    let inline = std::env::var_os("PENSTOCK_INLINE").is_some().then(|| {
-        let inline = Arc::new(Inline::new(Arc::clone(queue), index, Arc::clone(handler_spec), call.clone().unbind()));
-        let executor: Arc<dyn InlineExecutor> = inline.clone();
-        queue.set_inline(&Arc::downgrade(&executor));
-        inline
-    });
-    while let Some((job, inputs)) = next(py, queue, index, &mut sequences, inline.as_deref()) {
+    let inline = handler_spec.inline.then(|| start_inline(queue, index, handler_spec, &call));
+    while let Some((job, inputs, waited)) = next(py, queue, index, &mut sequences, inline.as_deref()) {
         let start = Instant::now();
         answer(&call, handler_spec, &mut sequences, job, inputs);
         if let Some(inline) = &inline {
-            inline.release(start.elapsed());
+            inline.finish(waited + start.elapsed());
         }
+    }
+    if let Some(inline) = &inline {
+        // An I/O thread may compute the last batch.
+        detached(py, || inline.acquire());
     }
     sequences.close_all(py, queue.spec());
     if let Err(error) = close.call0() {
@@ -86,14 +85,28 @@ fn run(
     }
 }
 
-/// Waits for a batch and joins its rows, without the interpreter. Closes sequences in between.
+/// Lets I/O threads call the handler too.
+fn start_inline(
+    queue: &Arc<Queue>,
+    index: usize,
+    handler_spec: &Arc<HandlerSpec>,
+    call: &Bound<'_, PyAny>,
+) -> Arc<Inline> {
+    let inline = Arc::new(Inline::new(Arc::clone(queue), index, Arc::clone(handler_spec), call.clone().unbind()));
+    let executor: Weak<Inline> = Arc::downgrade(&inline);
+    queue.set_inline(executor);
+    inline
+}
+
+/// Waits for a batch and joins its rows, without the interpreter. Closes sequences in between. Returns also the wait for
+/// the interpreter. With `inline`, the instance has its turn.
 fn next(
     py: Python<'_>,
     queue: &Arc<Queue>,
     index: usize,
     sequences: &mut Sequences,
     inline: Option<&Inline>,
-) -> Option<(Job, Inputs)> {
+) -> Option<(Job, Inputs, Duration)> {
     let (mut job, inputs, waited) = loop {
         let (work, waited) = detached_timed(py, || match queue.next_to_enter(index)? {
             Work::Over(ids) => Some(Err(ids)),
@@ -117,7 +130,7 @@ fn next(
         false => detached(py, || job.admit_late_joiners(inputs)),
     };
     job.entered();
-    Some((job, inputs))
+    Some((job, inputs, waited))
 }
 
 fn answer(

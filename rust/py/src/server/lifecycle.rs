@@ -5,7 +5,12 @@ use super::{
     model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
 };
-use crate::{attach::detached, errors::startup, handler::load_result::SIGNALS_EVERY, seconds::duration};
+use crate::{
+    attach::{attached, detached},
+    errors::startup,
+    handler::{inline::attachable, load_result::SIGNALS_EVERY},
+    seconds::duration,
+};
 use penstock_server::{Address, Config};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{
@@ -73,8 +78,8 @@ impl Server {
         };
         let (registry, metrics) = (Arc::clone(&self.host.registry), Arc::clone(&self.host.metrics));
         let mut config = config;
-        if std::env::var_os("PENSTOCK_INLINE").is_some() {
-            config.io_thread_scope = crate::handler::inline::attachable;
+        if self.host.has_inline() {
+            config.io_thread_scope = attachable;
         }
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| startup(py, "BindError", &error.to_string()))?;
@@ -169,6 +174,17 @@ impl Server {
         *lock(&self.stage) = Stage::Stopped;
         self.end();
         cut
+    }
+}
+
+impl Drop for Server {
+    /// Stops a server that was not stopped. I/O threads of inline models need the interpreter to end.
+    fn drop(&mut self) {
+        if let Stage::Running(server) | Stage::Stopping(server) =
+            std::mem::replace(&mut *lock(&self.stage), Stage::Stopped)
+        {
+            attached(|py| detached(py, || drop(server)));
+        }
     }
 }
 

@@ -75,6 +75,11 @@ impl ModelHost {
         })
     }
 
+    /// Returns true if an initial model may be computed on I/O threads.
+    pub(crate) fn has_inline(&self) -> bool {
+        lock(&self.starting).iter().any(|(_, handler_spec)| handler_spec.inline)
+    }
+
     /// Builds the instances of all initial models.
     pub(crate) fn load(&self, py: Python<'_>) -> PyResult<()> {
         let starting = std::mem::take(&mut *lock(&self.starting));
