@@ -45,28 +45,31 @@ impl CompletionQueue {
     /// Adds the results of a batch; the I/O thread completes the replies.
     pub(crate) fn deliver(&self, mut deliveries: Vec<Delivery>) {
         let mut state = self.lock();
-        if state.deliveries.is_empty() {
+        let is_first = state.deliveries.is_empty();
+        if is_first {
             state.deliveries = deliveries;
         } else {
             state.deliveries.append(&mut deliveries);
         }
-        wake(state);
+        wake(state, is_first);
     }
 
     /// Defers the notification of a lane until the I/O thread has queued its requests.
     pub(crate) fn notify_deferred(&self, lane: &Arc<Notify>) {
         let mut state = self.lock();
+        let is_first = state.to_notify.is_empty();
         if !state.to_notify.iter().any(|noted| Arc::ptr_eq(noted, lane)) {
             state.to_notify.push(Arc::clone(lane));
         }
-        wake(state);
+        wake(state, is_first);
     }
 
     /// Defers waking a task of the I/O thread.
     pub(crate) fn wake_deferred(&self, waker: Waker) {
         let mut state = self.lock();
+        let is_first = state.to_wake.is_empty();
         state.to_wake.push(waker);
-        wake(state);
+        wake(state, is_first);
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
@@ -95,8 +98,12 @@ impl CompletionQueue {
     }
 }
 
-/// Wakes the I/O thread. The lock is released first, so that the thread does not wait for it.
-fn wake(state: MutexGuard<'_, State>) {
+/// Wakes the I/O thread for the first entry of a list; it takes the others with it. The lock is released first, so that
+/// the thread does not wait for it.
+fn wake(state: MutexGuard<'_, State>, is_first: bool) {
+    if !is_first {
+        return;
+    }
     let waker = state.waker.clone();
     drop(state);
     if let Some(waker) = waker {
