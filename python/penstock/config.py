@@ -63,6 +63,7 @@ class ServerConfig:
     )
     max_json_depth: int = _setting(64, "positive", "limit of nesting in a JSON body")
     request_timeout: float = _setting(0.0, "seconds", "time limit for a request from its arrival; 0 is no limit")
+    flush_interval: float = _setting(0.0, "seconds", "time within which responses of one stream leave together")
     drain_timeout: float = _setting(30.0, "seconds", "time that requests have to finish when the server stops")
     dialect: Literal["penstock", "triton", "kserve"] = _setting(
         "penstock",

@@ -49,6 +49,7 @@ def test_defaults() -> None:
         "max_inflate_ratio": 100,
         "max_json_depth": 64,
         "request_timeout": 0.0,
+        "flush_interval": 0.0,
         "drain_timeout": 30.0,
         "dialect": "penstock",
         "timing_headers": False,

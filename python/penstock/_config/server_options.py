@@ -33,6 +33,7 @@ class ServerOptions(TypedDict, total=False):
     max_inflate_ratio: int
     max_json_depth: int
     request_timeout: float
+    flush_interval: float
     drain_timeout: float
     dialect: Literal["penstock", "triton", "kserve"]
     timing_headers: bool

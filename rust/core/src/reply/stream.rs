@@ -19,6 +19,9 @@ use std::{
 /// Maximum chunks in a channel; then the handler is paused.
 const ROOM: usize = 64;
 
+/// Chunks that wake a deferred client, before its handler is paused.
+const DEFERRED: usize = ROOM / 2;
+
 /// One response of a stream.
 #[derive(Clone, Debug)]
 pub struct ResponseChunk {
@@ -32,6 +35,8 @@ pub struct ResponseChunk {
 struct State {
     waiting: VecDeque<Result<ResponseChunk>>,
     waker: Option<Waker>,
+    /// The client wants to be woken when [`DEFERRED`] chunks wait, or at the end.
+    deferred: bool,
     /// Task of a handler that does not block: woken when a full channel has room again, and when the client leaves.
     producer: Option<Waker>,
     ended: bool,
@@ -52,12 +57,13 @@ pub struct ResponseStream {
     channel: Arc<Channel>,
     /// Chunks taken from the channel and not read yet.
     ready: VecDeque<Result<ResponseChunk>>,
+    deferred: bool,
 }
 
 /// Creates both ends.
 pub(crate) fn channel() -> (Arc<Channel>, ResponseStream) {
     let channel = Arc::new(Channel::default());
-    (Arc::clone(&channel), ResponseStream { channel, ready: VecDeque::new() })
+    (Arc::clone(&channel), ResponseStream { channel, ready: VecDeque::new(), deferred: false })
 }
 
 impl Channel {
@@ -69,7 +75,9 @@ impl Channel {
         }
         state.ended = chunk.as_ref().map_or(true, |chunk| chunk.last);
         state.waiting.push_back(chunk);
-        wake(state, completions);
+        if !state.deferred || state.ended || state.waiting.len() >= DEFERRED {
+            wake(state, completions);
+        }
     }
 
     /// Ends the stream without a chunk.
@@ -132,6 +140,11 @@ fn wake(mut state: MutexGuard<'_, State>, completions: Option<&CompletionQueue>)
 }
 
 impl ResponseStream {
+    /// With `deferred`, a poll that waits is woken when many chunks wait or the stream ends, not by each chunk.
+    pub fn set_deferred(&mut self, deferred: bool) {
+        self.deferred = deferred;
+    }
+
     /// Polls for the next chunk; `None` at the end.
     pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<ResponseChunk>>> {
         if let Some(chunk) = self.ready.pop_front() {
@@ -145,6 +158,7 @@ impl ResponseStream {
             if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
                 state.waker = Some(cx.waker().clone());
             }
+            state.deferred = self.deferred;
             return Poll::Pending;
         }
         let was_full = state.waiting.len() >= ROOM;
@@ -179,6 +193,16 @@ pub(crate) fn stalled(model: &str, patience: Duration) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::{sync::atomic::AtomicUsize, task::Wake};
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     fn chunk(last: bool) -> Result<ResponseChunk> {
         Ok(ResponseChunk { response: InferResponse::default(), last })
@@ -217,6 +241,37 @@ mod tests {
         let handler = std::thread::spawn(move || waiting.wait_for_room(Duration::from_secs(60)));
         chunks.next().await.unwrap().unwrap();
         assert!(handler.join().unwrap());
+    }
+
+    #[test]
+    fn deferred_client_is_woken_by_many_chunks_or_the_end() {
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        let (channel, mut chunks) = channel();
+        chunks.set_deferred(true);
+        assert!(chunks.poll_next(&mut cx).is_pending());
+        (1..DEFERRED).for_each(|_| channel.push(chunk(false), None));
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 0);
+        channel.push(chunk(false), None);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
+        while chunks.poll_next(&mut cx).is_ready() {}
+        channel.push(chunk(true), None);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 2);
+    }
+
+    #[test]
+    fn client_is_woken_by_the_first_chunk_once_it_is_not_deferred() {
+        let wakes = Arc::new(Wakes::default());
+        let waker = Waker::from(Arc::clone(&wakes));
+        let mut cx = Context::from_waker(&waker);
+        let (channel, mut chunks) = channel();
+        for deferred in [true, false] {
+            chunks.set_deferred(deferred);
+            assert!(chunks.poll_next(&mut cx).is_pending());
+        }
+        channel.push(chunk(false), None);
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     }
 
     #[test]

@@ -61,6 +61,7 @@ impl<'py> ServerConfig<'_, 'py> {
             server_name => |given: Option<String>| given.unwrap_or_else(|| dialect.name().to_owned()),
             server_version => or_version,
             request_timeout => duration,
+            flush_interval => duration,
             grpc_reflection,
             grpc_compression => |name: String| Compression::from_name(&name),
             log_level => |name: String| LogLevel::from_name(&name).unwrap_or(LogLevel::Warning),

@@ -1,11 +1,15 @@
 //! Bodies of requests and responses, inflation, and work on blocking threads.
 
+mod flush_clock;
 pub(crate) mod inflate;
 pub(crate) mod offload;
 mod request_body;
 mod response_body;
 mod timed_body;
+mod turn;
 
+pub(crate) use flush_clock::FlushClock;
 pub(crate) use request_body::{RequestBody, next_chunk};
 pub(crate) use response_body::Body;
 pub(crate) use timed_body::TimedBody;
+pub(crate) use turn::{FRAME_BYTES, Turn};

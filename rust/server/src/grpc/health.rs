@@ -1,6 +1,7 @@
 //! `grpc.health.v1.Health`, for Kubernetes' gRPC probes and load-balancing clients.
 
-use crate::state::{App, Phase, ResponseMemory};
+use super::respond::{FramedMessages, framed};
+use crate::state::{App, Phase};
 use futures_util::stream::{Stream, unfold};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::generated::health::{
@@ -38,17 +39,15 @@ pub(super) fn check(app: &App, request: &HealthCheckRequest) -> Result<HealthChe
 
 /// `Watch`: the health now and at each change. An unknown service has a status too, and stays watched. A slow
 /// client gets the latest state only.
-pub(super) fn watch(
-    app: &Arc<App>,
-    service: String,
-) -> impl Stream<Item = Result<(HealthCheckResponse, Option<ResponseMemory>)>> + use<> {
+pub(super) fn watch(app: &Arc<App>, service: String) -> impl Stream<Item = Result<FramedMessages>> + use<> {
     let state = (Arc::clone(app), service, app.changes.subscribe(), None);
     unfold(state, |(app, service, mut changes, sent)| async move {
         loop {
             changes.mark_unchanged();
             let status = health(&app, &service).unwrap_or(ServingStatus::ServiceUnknown);
             if sent != Some(status) {
-                return Some((Ok((response(status), None)), (app, service, changes, Some(status))));
+                let message = framed(&response(status)).map(FramedMessages::from);
+                return Some((message, (app, service, changes, Some(status))));
             }
             changes.changed().await.ok()?;
         }

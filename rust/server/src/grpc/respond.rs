@@ -3,7 +3,7 @@
 use super::status;
 use crate::{
     body::{
-        Body,
+        Body, Turn,
         offload::{self, Offloaded},
     },
     settings::Compression,
@@ -16,7 +16,7 @@ use http_body::{Body as HttpBody, Frame};
 use penstock_core::{BodyChunks, Result};
 use penstock_wire::{
     coding::{self, Coding},
-    grpc::{FRAME_PREFIX, prefix},
+    grpc::{FRAME_PREFIX, prefix, put_framed},
 };
 use prost::Message;
 use std::{
@@ -38,10 +38,8 @@ pub(super) fn response_coding(context: &Context, headers: &HeaderMap) -> Option<
 /// # Errors
 /// `TooLarge` beyond the length that clients accept.
 pub(super) fn framed(message: &impl Message) -> Result<Bytes> {
-    let length = message.encoded_len();
-    let mut frame = BytesMut::with_capacity(FRAME_PREFIX + length);
-    frame.put_slice(&prefix(false, length)?);
-    message.encode_raw(&mut frame);
+    let mut frame = BytesMut::new();
+    put_framed(&mut frame, message)?;
     Ok(frame.freeze())
 }
 
@@ -82,14 +80,33 @@ pub(super) async fn unary(coding: Option<Coding>, frame: BodyChunks, mut headers
     Ok(response)
 }
 
-/// Builds the response of any number of messages, each with its reserved memory.
-pub(super) fn stream<S, M>(app: &Arc<App>, coding: Option<Coding>, messages: S) -> Response<Body>
+/// Framed messages that leave together, uncompressed. A call with compressed responses has one at a time.
+pub(super) struct FramedMessages {
+    pub(super) frames: Bytes,
+    /// Memory of a large message, until there is room for another.
+    pub(super) held: Option<ResponseMemory>,
+}
+
+impl From<Bytes> for FramedMessages {
+    fn from(frames: Bytes) -> Self {
+        Self { frames, held: None }
+    }
+}
+
+/// Builds the response of any number of messages.
+pub(super) fn stream<S>(app: &Arc<App>, coding: Option<Coding>, messages: S) -> Response<Body>
 where
-    S: Stream<Item = Result<(M, Option<ResponseMemory>)>> + Send + 'static,
-    M: Message + 'static,
+    S: Stream<Item = Result<FramedMessages>> + Send + 'static,
 {
-    let body =
-        Messages { app: Arc::clone(app), coding, messages: Some(Box::pin(messages)), compressing: None, held: None };
+    let body = Messages {
+        app: Arc::clone(app),
+        coding,
+        messages: Some(Box::pin(messages)),
+        compressing: None,
+        held: None,
+        next: None,
+        turn: Turn::default(),
+    };
     let mut response = Response::new(Body::Streamed(axum::body::Body::new(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
     if let Some(coding) = coding {
@@ -108,9 +125,12 @@ struct Messages<S> {
     compressing: Option<Offloaded<Bytes>>,
     /// Memory of the last message, until there is room for another.
     held: Option<ResponseMemory>,
+    /// Outcome of a poll that waits for the next turn.
+    next: Option<Option<Result<Bytes>>>,
+    turn: Turn,
 }
 
-impl<S: Stream<Item = Result<(M, Option<ResponseMemory>)>>, M: Message> Messages<S> {
+impl<S: Stream<Item = Result<FramedMessages>>> Messages<S> {
     fn poll_next(&mut self, cx: &mut std::task::Context<'_>) -> Poll<Option<Result<Bytes>>> {
         loop {
             if let Some(compressing) = &mut self.compressing {
@@ -121,21 +141,21 @@ impl<S: Stream<Item = Result<(M, Option<ResponseMemory>)>>, M: Message> Messages
             self.held = None;
             let Some(messages) = &mut self.messages else { return Poll::Ready(None) };
             let Some(message) = ready!(messages.as_mut().poll_next(cx)) else { return Poll::Ready(None) };
-            let message = message.and_then(|(message, held)| {
+            let frames = message.map(|FramedMessages { frames, held }| {
                 self.held = held;
-                framed(&message)
+                frames
             });
-            match (message, self.coding) {
+            match (frames, self.coding) {
                 (Ok(frame), Some(coding)) => {
                     self.compressing = Some(compressed(coding, BodyChunks::from_iter([frame])))
                 }
-                (frame, _) => return Poll::Ready(Some(frame)),
+                (frames, _) => return Poll::Ready(Some(frames)),
             }
         }
     }
 }
 
-impl<S: Stream<Item = Result<(M, Option<ResponseMemory>)>>, M: Message> HttpBody for Messages<S> {
+impl<S: Stream<Item = Result<FramedMessages>>> HttpBody for Messages<S> {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -146,8 +166,20 @@ impl<S: Stream<Item = Result<(M, Option<ResponseMemory>)>>, M: Message> HttpBody
         if self.messages.is_none() {
             return Poll::Ready(None);
         }
-        let trailers = match ready!(self.poll_next(cx)) {
-            Some(Ok(frame)) => return Poll::Ready(Some(Ok(Frame::data(frame)))),
+        if self.next.is_none() {
+            self.next = match self.poll_next(cx) {
+                Poll::Ready(next) => Some(next),
+                Poll::Pending => {
+                    self.turn.end();
+                    return Poll::Pending;
+                }
+            };
+        }
+        if let Some(Some(Ok(_))) = self.next {
+            ready!(self.turn.poll_send(cx));
+        }
+        let trailers = match self.next.take().flatten() {
+            Some(Ok(frames)) => return Poll::Ready(Some(Ok(Frame::data(frames)))),
             Some(Err(error)) => status::error_headers(&self.app, &error),
             None => status::ok_trailers(),
         };

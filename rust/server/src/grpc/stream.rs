@@ -5,23 +5,24 @@
 
 use super::{
     frames::Frames,
-    respond,
+    respond::{self, FramedMessages},
     stream_read::{Received, RequestReader},
     stream_reply::{RequestEcho, StreamReply},
     stream_shared_memory::ModelRequest,
 };
 use crate::{
-    body::{Body, RequestBody},
+    body::{Body, FRAME_BYTES, FlushClock, RequestBody},
     infer::Responses,
     state::{Context, ResponseMemory},
 };
+use bytes::BytesMut;
 use futures_util::{
     Stream, StreamExt as _,
     stream::{FuturesOrdered, SelectAll, unfold},
 };
 use http::{HeaderMap, Response};
 use penstock_core::{Error, Kind, Result};
-use penstock_wire::{generated::inference as pb, grpc::timeout};
+use penstock_wire::grpc::timeout;
 use std::{
     future::Future,
     pin::Pin,
@@ -39,7 +40,7 @@ const MAX_CONCURRENT: usize = 1024;
 pub(super) fn call<B: RequestBody + 'static>(context: &Context, headers: HeaderMap, body: B) -> Result<Response<Body>> {
     let coding = respond::response_coding(context, &headers);
     let frames = Frames::new(body, &headers, &context.app.config.limits)?;
-    Ok(respond::stream(&context.app, coding, StreamCall::new(context, headers, frames)))
+    Ok(respond::stream(&context.app, coding, StreamCall::new(context, headers, frames, coding.is_some())))
 }
 
 /// Responses of one call.
@@ -51,11 +52,18 @@ struct StreamCall {
     streams: SelectAll<Pin<Box<dyn Stream<Item = StreamReply> + Send>>>,
     /// Set where the first error ends the call, with its own status.
     strict: bool,
+    /// Length of a frame from which further messages wait. A compressed call has one message a frame.
+    frame: usize,
     deadline: Option<Pin<Box<Sleep>>>,
 }
 
 impl StreamCall {
-    fn new<B: RequestBody + 'static>(context: &Context, headers: HeaderMap, frames: Frames<B>) -> Self {
+    fn new<B: RequestBody + 'static>(
+        context: &Context,
+        headers: HeaderMap,
+        frames: Frames<B>,
+        compressed: bool,
+    ) -> Self {
         let strict = headers.get("triton_grpc_error").is_some_and(|value| value.as_bytes() == b"true");
         let timeout = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
         let reader = RequestReader { context: context.clone(), headers, frames };
@@ -68,6 +76,7 @@ impl StreamCall {
             in_order: FuturesOrdered::new(),
             streams: SelectAll::new(),
             strict,
+            frame: if compressed { 1 } else { FRAME_BYTES },
             deadline: timeout.map(|timeout| Box::pin(tokio::time::sleep(timeout))),
         }
     }
@@ -100,7 +109,10 @@ impl StreamCall {
                 self.in_order.push_back(Box::pin(std::future::ready(reply)));
             }
             Ok(responses) if responses.model().spec().streams => {
-                self.streams.push(Box::pin(ModelReplies { responses, echo: Some(echo) }));
+                let (echo, frame) = (Some(echo), self.frame);
+                let clock = FlushClock::new(self.context.app.config.flush_interval);
+                let ready = BytesMut::new();
+                self.streams.push(Box::pin(ModelReplies { responses, echo, frame, ready, end: None, clock }));
             }
             Ok(mut responses) => self.in_order.push_back(Box::pin(async move {
                 match responses.next().await {
@@ -123,7 +135,7 @@ impl StreamCall {
 }
 
 impl Stream for StreamCall {
-    type Item = Result<(pb::ModelStreamInferResponse, Option<ResponseMemory>)>;
+    type Item = Result<FramedMessages>;
 
     // The first error ends the call: it is not polled again.
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Option<Self::Item>> {
@@ -131,10 +143,10 @@ impl Stream for StreamCall {
             return Poll::Ready(Some(Err(error)));
         }
         if let Poll::Ready(Some(reply)) = self.in_order.poll_next_unpin(cx) {
-            return Poll::Ready(Some(reply.message(self.strict)));
+            return Poll::Ready(Some(reply.messages(self.strict)));
         }
         if let Poll::Ready(Some(reply)) = self.streams.poll_next_unpin(cx) {
-            return Poll::Ready(Some(reply.message(self.strict)));
+            return Poll::Ready(Some(reply.messages(self.strict)));
         }
         if self.requests.is_none() && self.in_order.is_empty() && self.streams.is_empty() {
             return Poll::Ready(None);
@@ -147,39 +159,65 @@ impl Stream for StreamCall {
     }
 }
 
-/// Responses of one model that streams.
+/// Responses of one model that streams. Those that are ready together leave together.
 struct ModelReplies {
     responses: Responses,
     /// `None` after the end.
     echo: Option<RequestEcho>,
+    /// Length from which further messages wait for the next frame.
+    frame: usize,
+    /// Framed messages that are not returned. Its memory is used again.
+    ready: BytesMut,
+    /// Last message, which follows them.
+    end: Option<StreamReply>,
+    clock: FlushClock,
+}
+
+impl ModelReplies {
+    /// Encodes available responses into `ready`, and returns the memory of a large one, which is the last of its frame.
+    fn fill(&mut self, cx: &mut std::task::Context<'_>) -> Option<ResponseMemory> {
+        let Self { responses, ready, .. } = self;
+        while ready.len() < self.frame {
+            let Some(echo) = &self.echo else { return None };
+            let Poll::Ready(next) = responses.poll_next(cx) else { return None };
+            let (put, last) = match next {
+                Some(Ok(chunk)) => (echo.put(ready, responses, chunk.response, chunk.last), chunk.last),
+                Some(Err(error)) => (Err(error), true),
+                None => {
+                    self.end = echo.at_end(responses);
+                    (Ok(None), true)
+                }
+            };
+            let held = put.unwrap_or_else(|error| {
+                self.end = Some(echo.error(error));
+                None
+            });
+            if last || self.end.is_some() {
+                self.echo = None;
+            }
+            if held.is_some() {
+                return held;
+            }
+        }
+        None
+    }
 }
 
 impl Stream for ModelReplies {
     type Item = StreamReply;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Option<StreamReply>> {
-        let Self { responses, echo } = &mut *self;
-        let Some(known) = echo else { return Poll::Ready(None) };
-        let reply = match ready!(responses.poll_next(cx)) {
-            Some(Ok(chunk)) => {
-                let last = chunk.last;
-                let reply = known.reply(responses, chunk.response, last);
-                if last || reply.is_error() {
-                    *echo = None;
-                }
-                reply
-            }
-            Some(Err(error)) => {
-                let reply = known.error(error);
-                *echo = None;
-                reply
-            }
-            None => {
-                let reply = known.at_end(responses);
-                *echo = None;
-                return Poll::Ready(reply);
-            }
-        };
-        Poll::Ready(Some(reply))
+        let waits = self.clock.is_running(cx);
+        self.responses.set_deferred(waits);
+        let held = self.fill(cx);
+        if waits && self.echo.is_some() && held.is_none() && self.ready.len() < self.frame {
+            return Poll::Pending;
+        }
+        if !self.ready.is_empty() {
+            self.clock.start();
+            let frames = self.ready.split().freeze();
+            return Poll::Ready(Some(FramedMessages { frames, held }.into()));
+        }
+        if self.echo.is_some() { Poll::Pending } else { Poll::Ready(self.end.take()) }
     }
 }

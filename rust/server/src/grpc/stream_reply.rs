@@ -1,8 +1,11 @@
 //! Messages of `ModelStreamInfer` that answer a request.
 
-use super::infer::check_head;
+use super::{
+    infer::check_head,
+    respond::{self, FramedMessages},
+};
 use crate::{infer::Responses, state::ResponseMemory};
-use bytes::Bytes;
+use bytes::BytesMut;
 use penstock_core::{Error, InferResponse, Parameter, ResponsePlan, Result, Timings};
 use penstock_wire::{
     generated::inference as pb,
@@ -14,12 +17,10 @@ const FINAL: &str = "triton_final_response";
 /// Parameter of a request that expects a final response without outputs.
 const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 
-/// A response, or the message of an error.
+/// Responses, or the message of an error.
 pub(super) struct StreamReply {
-    message: pb::ModelStreamInferResponse,
+    messages: FramedMessages,
     error: Option<Error>,
-    /// Memory of a large response, until its connection takes it.
-    held: Option<ResponseMemory>,
 }
 
 impl StreamReply {
@@ -27,12 +28,18 @@ impl StreamReply {
         self.error.is_some()
     }
 
-    /// Returns the message; where errors end the call, the error.
-    pub(super) fn message(self, strict: bool) -> Result<(pb::ModelStreamInferResponse, Option<ResponseMemory>)> {
+    /// Returns the messages; where errors end the call, the error.
+    pub(super) fn messages(self, strict: bool) -> Result<FramedMessages> {
         match self.error {
             Some(error) if strict => Err(error),
-            _ => Ok((self.message, self.held)),
+            _ => Ok(self.messages),
         }
+    }
+}
+
+impl From<FramedMessages> for StreamReply {
+    fn from(messages: FramedMessages) -> Self {
+        Self { messages, error: None }
     }
 }
 
@@ -55,27 +62,35 @@ impl RequestEcho {
         }
     }
 
-    pub(super) fn reply(&self, responses: &mut Responses, mut response: InferResponse, last: bool) -> StreamReply {
-        response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
-        let checked = check_head(responses.model(), &response);
-        match checked.and_then(|()| wire::response(responses.model().spec(), &responses.plan, &response)) {
-            Ok(response) => self.counted(responses, response),
-            Err(error) => {
-                responses.fail(&error);
-                self.error(error)
-            }
+    pub(super) fn reply(&self, responses: &mut Responses, response: InferResponse, last: bool) -> StreamReply {
+        let mut frame = BytesMut::new();
+        match self.put(&mut frame, responses, response, last) {
+            Ok(held) => FramedMessages { frames: frame.freeze(), held }.into(),
+            Err(error) => self.error(error),
         }
     }
 
-    fn counted(&self, responses: &mut Responses, response: pb::ModelInferResponse) -> StreamReply {
-        let bytes = response.raw_output_contents.iter().map(Bytes::len).sum();
-        match ResponseMemory::of(responses.app(), bytes) {
-            Ok(held) => StreamReply { held, ..message(response) },
-            Err(error) => {
-                responses.fail(&error);
-                self.error(error)
-            }
-        }
+    /// Appends the framed message of a response, and returns its reserved memory.
+    ///
+    /// # Errors
+    /// Those of the encoder; `Overloaded` when the limit on all responses is reached. They end the request.
+    pub(super) fn put(
+        &self,
+        out: &mut BytesMut,
+        responses: &mut Responses,
+        mut response: InferResponse,
+        last: bool,
+    ) -> Result<Option<ResponseMemory>> {
+        response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
+        let before = out.len();
+        let spec = responses.model().spec();
+        let put = check_head(responses.model(), &response)
+            .and_then(|()| wire::put_stream_response(out, spec, &responses.plan, &response))
+            .and_then(|()| ResponseMemory::of(responses.app(), out.len() - before));
+        put.inspect_err(|error| {
+            out.truncate(before);
+            responses.fail(error);
+        })
     }
 
     /// Returns the final response without outputs, if the request expects it.
@@ -90,8 +105,10 @@ impl RequestEcho {
         let response =
             InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), head: None };
         let plan = ResponsePlan { id: self.id.clone(), outputs: Some(Default::default()), ..ResponsePlan::default() };
+        let mut frame = BytesMut::new();
         // Without outputs it cannot fail.
-        message(wire::response(spec, &plan, &response).unwrap_or_default())
+        let _ = wire::put_stream_response(&mut frame, spec, &plan, &response);
+        FramedMessages::from(frame.freeze()).into()
     }
 
     pub(super) fn error(&self, error: Error) -> StreamReply {
@@ -105,11 +122,8 @@ impl RequestEcho {
         };
         let message =
             pb::ModelStreamInferResponse { error_message: error.message().to_owned(), infer_response: Some(response) };
-        StreamReply { message, error: Some(error), held: None }
+        // A text that is too long for a message would be one that is too long for this process.
+        let frame = respond::framed(&message).unwrap_or_default();
+        StreamReply { messages: frame.into(), error: Some(error) }
     }
-}
-
-fn message(response: pb::ModelInferResponse) -> StreamReply {
-    let message = pb::ModelStreamInferResponse { error_message: String::new(), infer_response: Some(response) };
-    StreamReply { message, error: None, held: None }
 }

@@ -77,6 +77,13 @@ impl Responses {
         Ok(Self { source, deadline, expiry, record, plan, _guard: guard, _in_flight: in_flight })
     }
 
+    /// Defers wake-ups for responses of a model that streams; see [`ResponseStream::set_deferred`].
+    pub(crate) fn set_deferred(&mut self, deferred: bool) {
+        if let Source::Many(chunks) = &mut self.source {
+            chunks.set_deferred(deferred);
+        }
+    }
+
     /// Returns the server.
     pub(crate) fn app(&self) -> &Arc<App> {
         self.record.app()

@@ -56,6 +56,8 @@ pub struct Config {
     pub access: Access,
     /// Deadline of every request; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
+    /// Time within which responses of one stream leave together; `None` sends each as it comes.
+    pub flush_interval: Option<Duration>,
     /// Accepts CloudEvents as inference requests, with these responses.
     pub cloud_events: Option<CloudEvents>,
     /// Routes of the platforms that host this server.
@@ -320,6 +322,7 @@ impl Default for Config {
             grpc_header_forward_pattern: None,
             access: Access::default(),
             request_timeout: None,
+            flush_interval: None,
             cloud_events: None,
             platforms: None,
             control: None,

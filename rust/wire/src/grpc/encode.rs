@@ -128,9 +128,8 @@ impl<'a> Encoder<'a> {
     }
 
     fn chunks(&self, framed: bool) -> Result<BodyChunks> {
-        let raw = self.outputs.iter().map(|output| output.raw().len());
-        let large: usize = raw.clone().filter(|&len| len >= OWN_CHUNK).sum();
-        let length = self.head_size() + raw.map(delimited_size).sum::<usize>();
+        let large: usize = self.outputs.iter().map(|output| output.raw().len()).filter(|&len| len >= OWN_CHUNK).sum();
+        let length = self.size();
         let prefix = prefix(false, length)?;
         let mut buffer = BytesMut::with_capacity(length - large + if framed { FRAME_PREFIX } else { 0 });
         if framed {
@@ -153,6 +152,12 @@ impl<'a> Encoder<'a> {
             chunks.push(buffer.freeze());
         }
         Ok(chunks)
+    }
+
+    /// Bytes of the whole message.
+    fn size(&self) -> usize {
+        let raw: usize = self.outputs.iter().map(|output| delimited_size(output.raw().len())).sum();
+        raw + self.head_size()
     }
 
     fn head_size(&self) -> usize {
@@ -258,6 +263,9 @@ pub(super) fn put_text(buffer: &mut BytesMut, key: u8, text: &str) {
         buffer.put_slice(text.as_bytes());
     }
 }
+
+mod stream;
+pub use stream::{put_framed, put_stream_response};
 
 #[cfg(test)]
 mod tests;

@@ -1,6 +1,9 @@
 //! Responses as server-sent events, encoded as the socket accepts them.
 
-use crate::infer::Responses;
+use crate::{
+    body::{FRAME_BYTES, FlushClock, Turn},
+    infer::Responses,
+};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use penstock_core::{ResponseChunk, Result};
@@ -10,11 +13,8 @@ use penstock_wire::rest::{
 };
 use std::{
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
 };
-
-/// Size of a frame from which further events wait for the next one, in bytes.
-const FRAME: usize = 16 << 10;
 
 /// Body of server-sent events. It polls responses only when the socket accepts more, which
 /// pauses the handler of a slow client.
@@ -25,6 +25,8 @@ pub(crate) struct EventStream {
     /// Encoded events that are not sent.
     ready: Vec<u8>,
     ended: bool,
+    clock: FlushClock,
+    turn: Turn,
 }
 
 impl EventStream {
@@ -39,7 +41,8 @@ impl EventStream {
         first: Option<ResponseChunk>,
     ) -> Result<Self> {
         let ended = first.as_ref().is_none_or(|first| first.last);
-        let mut events = Self { responses, form, options, ready: Vec::new(), ended };
+        let clock = FlushClock::new(responses.app().config.flush_interval);
+        let mut events = Self { responses, form, options, ready: Vec::new(), ended, clock, turn: Turn::default() };
         if let Some(first) = first {
             events.write(&first)?;
         }
@@ -54,7 +57,7 @@ impl EventStream {
 
     /// Encodes available responses into `ready`.
     fn fill(&mut self, cx: &mut Context<'_>) {
-        while !self.ended && self.ready.len() < FRAME {
+        while !self.ended && self.ready.len() < FRAME_BYTES {
             let result = match self.responses.poll_next(cx) {
                 Poll::Pending => return,
                 Poll::Ready(None) => {
@@ -84,12 +87,25 @@ impl Body for EventStream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
+        let waits = self.clock.is_running(cx);
+        self.responses.set_deferred(waits);
         self.fill(cx);
-        if !self.ready.is_empty() {
-            let ready = std::mem::take(&mut self.ready);
-            return Poll::Ready(Some(Ok(Frame::data(ready.into()))));
+        if self.ready.is_empty() {
+            self.turn.end();
+            return if self.ended { Poll::Ready(None) } else { Poll::Pending };
         }
-        if self.ended { Poll::Ready(None) } else { Poll::Pending }
+        if !self.ended {
+            if waits && self.ready.len() < FRAME_BYTES {
+                self.turn.end();
+                return Poll::Pending;
+            }
+            ready!(self.turn.poll_send(cx));
+        }
+        self.clock.start();
+        // The next frame is about as long.
+        let next = Vec::with_capacity(self.ready.len().min(FRAME_BYTES));
+        let ready = std::mem::replace(&mut self.ready, next);
+        Poll::Ready(Some(Ok(Frame::data(ready.into()))))
     }
 
     fn is_end_stream(&self) -> bool {

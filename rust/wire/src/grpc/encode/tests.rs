@@ -94,6 +94,22 @@ fn more_outputs_than_declared_are_an_internal_error() {
     assert_eq!(error.message(), "model 'm' returned more outputs than it declares");
 }
 
+/// A framed message of a stream, encoded by prost.
+fn stream_message(infer_response: &ModelInferResponse) -> Vec<u8> {
+    let infer_response = Some(infer_response.clone());
+    let message = pb::ModelStreamInferResponse { infer_response, ..Default::default() }.encode_to_vec();
+    [&prefix(false, message.len()).unwrap()[..], &message].concat()
+}
+
+#[test]
+fn refused_stream_response_appends_nothing() {
+    let (mut spec, infer_response) = infer_response(&[Bytes::new(), Bytes::new()]);
+    spec.outputs.pop();
+    let mut out = BytesMut::from(&b"before"[..]);
+    put_stream_response(&mut out, &spec, &ResponsePlan::default(), &infer_response).unwrap_err();
+    assert_eq!(&out[..], b"before");
+}
+
 fn parameter() -> impl Strategy<Value = Parameter> {
     prop_oneof![
         any::<bool>().prop_map(Parameter::Bool),
@@ -131,6 +147,10 @@ proptest! {
         prop_assert_eq!(message, expected);
         prop_assert_eq!(prefix[0], 0);
         prop_assert_eq!(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize, message.len());
+
+        let mut streamed = BytesMut::from(&b"before"[..]);
+        put_stream_response(&mut streamed, &spec, &plan, &infer_response).unwrap();
+        prop_assert_eq!(&streamed[6..], stream_message(&response(&spec, &plan, &infer_response).unwrap()));
     }
 }
 
@@ -147,7 +167,11 @@ fn message_from_the_handler_is_sent_unchanged() {
     let framed = bytes(encode_framed(&spec, &plan, &response).unwrap());
     assert_eq!(framed[..FRAME_PREFIX], [0, 0, 0, 0, u8::try_from(body.len()).unwrap()]);
     assert_eq!(framed[FRAME_PREFIX..], body);
-    assert_eq!(super::response(&spec, &plan, &response).unwrap().id, "its");
+    let message = super::response(&spec, &plan, &response).unwrap();
+    assert_eq!(message.id, "its");
+    let mut streamed = BytesMut::new();
+    put_stream_response(&mut streamed, &spec, &plan, &response).unwrap();
+    assert_eq!(&streamed[..], stream_message(&message));
     response.head.as_mut().unwrap().body = Some(Bytes::from_static(b"\xff"));
     let error = super::response(&spec, &plan, &response).unwrap_err();
     assert!(error.message().contains("not a ModelInferResponse"), "{error}");
