@@ -252,3 +252,30 @@ def test_invalid_utf8_is_rejected_for_str_and_accepted_for_bytes() -> None:
     with pytest.raises(InvalidInput, match="input 'values': element 1 is not valid UTF-8 text"):
         call_served(texts, {"values": broken})
     assert call_served(raw, {"values": broken}) == [b"ok", b"\xff\xfe"]
+
+
+class Text(str):
+    """A text that is not exactly a `str`."""
+
+    __slots__ = ()
+
+
+@pytest.mark.parametrize("returned", ["", "ü\0", "x" * 5000, b"", b"\xff\0", Text("sub"), np.str_("numpy")])
+def test_bare_text_is_an_output_of_one_element(returned: str | bytes) -> None:
+    def texts(x: Any) -> Any:
+        return returned
+
+    served = model(name="m", inputs=[Tensor("x", np.int32, [])], outputs=[Tensor("y", bytes, [])])(texts)
+    with Client(served) as client:
+        (output,) = client.infer("m", {"x": np.int32(1)}).values()
+    expected = returned if isinstance(returned, bytes) else returned.encode()
+    assert (output.shape, output.item()) == ((), expected)
+
+
+def test_bare_text_that_is_not_utf_8_is_a_handler_error() -> None:
+    def texts(x: int) -> str:
+        return "a\ud800"
+
+    with Client(model(name="m")(texts)) as client, pytest.raises(HandlerError) as raised:
+        client.infer("m", {"x": 1})
+    assert "returned an element of type a str for output 'output', declared BYTES" in str(raised.value)

@@ -36,7 +36,7 @@ class Adapter:
     to_python: Callable[[np.ndarray[Any, Any], str], Any]
     """Converts an input's array to a value; the name is for messages."""
     to_array: Callable[[Any, str], Any]
-    """Converts a value to an output's array, or a plain number; the name is for messages."""
+    """Converts a value to an output's array, or a plain value; the name is for messages."""
     document: Document | None = None
     """Description of the JSON document, if the tensor carries one."""
 
@@ -66,7 +66,9 @@ def _scalar(kind: type) -> Adapter:
 
     def to_array(value: Any, name: str) -> Any:
         if type(value) is float is kind or (type(value) is int is kind and -(2**63) <= value < 2**63):
-            # The compiled extension takes plain numbers.
+            # The compiled extension takes plain numbers, bytes and texts.
+            return value
+        if type(value) is kind and kind in (str, bytes):
             return value
         _check(value, kind, name, kind.__name__)
         return _array(value, tensor, (), name)

@@ -78,7 +78,9 @@ impl fmt::Debug for Buffer {
 
 /// An empty buffer with `capacity` bytes reserved, to be filled by appending. Not zeroed.
 pub fn aligned_with_capacity(capacity: usize) -> AlignedBuffer {
-    AVec::with_capacity(64, capacity)
+    // A block whose size is a multiple of the alignment is aligned in the allocator's pages; others are cut from
+    // larger ones.
+    AVec::with_capacity(64, capacity.checked_next_multiple_of(64).unwrap_or(capacity))
 }
 
 /// A zeroed buffer of `len` bytes, for decoders that write in place.

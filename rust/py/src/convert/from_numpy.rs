@@ -39,6 +39,9 @@ pub(crate) fn tensor(spec: &ModelSpec, index: usize, item: Bound<'_, PyAny>, for
         return TensorHandle::taken(&item).ok_or_else(|| Error::new(Kind::Internal, "a tensor was handed on twice"));
     }
     let Some(dtype) = &form.dtype else {
+        if let Some(tensor) = from_objects::single(&item) {
+            return tensor;
+        }
         return from_objects::tensor(&item, |what| {
             let (model, name) = (&spec.name, &declared.name);
             Error::handler(format!(

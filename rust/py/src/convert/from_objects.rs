@@ -37,6 +37,27 @@ pub(crate) fn tensor(item: &Bound<'_, PyAny>, unfit: impl Fn(String) -> Error) -
         .map_err(|error| Error::handler(error.message().to_owned()))
 }
 
+/// Converts bare bytes or a bare text without numpy, for streams of one text a chunk. Returns `None` for all other
+/// objects, and for a text that is not UTF-8: [`tensor`] converts or refuses them.
+pub(crate) fn single(item: &Bound<'_, PyAny>) -> Option<Result<Tensor>> {
+    let framed = if let Ok(bytes) = item.cast_exact::<PyBytes>() {
+        framed(bytes.as_bytes())
+    } else {
+        framed(item.cast_exact::<PyString>().ok()?.to_cow().ok()?.as_bytes())
+    };
+    Some(framed.and_then(|framed| {
+        copies::count(Step::HandOut, framed.len());
+        Tensor::new(Datatype::Bytes, Shape::new(), Buffer::Aligned(framed))
+            .map_err(|error| Error::handler(error.message().to_owned()))
+    }))
+}
+
+fn framed(element: &[u8]) -> Result<AlignedBuffer> {
+    let mut framed = aligned_with_capacity(element.len().saturating_add(4));
+    push(&mut framed, element)?;
+    Ok(framed)
+}
+
 fn push(framed: &mut AlignedBuffer, element: &[u8]) -> Result<()> {
     framed.extend_from_slice(&bytes_tensor::prefix(element.len())?);
     framed.extend_from_slice(element);

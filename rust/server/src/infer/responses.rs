@@ -104,7 +104,7 @@ impl Responses {
                 .map(|outcome| Some(outcome.map(|response| ResponseChunk { response, last: true }))),
             Source::Many(pieces) => pieces.poll_next(cx),
         };
-        let next = match next {
+        let mut next = match next {
             Poll::Ready(next) => next,
             Poll::Pending if self.is_expired(cx) => return self.poll_next(cx),
             Poll::Pending => {
@@ -114,7 +114,12 @@ impl Responses {
                 Some(Err(Error::new(Kind::Timeout, text)))
             }
         };
-        let next = next.map(|next| next.and_then(|chunk| self.classified(chunk)));
+        if let Some(Ok(chunk)) = &mut next
+            && classify::is_requested(&self.plan)
+            && let Err(error) = classify::apply(self.model().spec(), &self.plan, &mut chunk.response)
+        {
+            next = Some(Err(error));
+        }
         match &next {
             Some(Ok(chunk)) => {
                 self.record.responded(chunk.response.timings, chunk.last);
@@ -139,13 +144,6 @@ impl Responses {
             self.model().queue().reject_overdue();
         }
         expired
-    }
-
-    fn classified(&self, mut chunk: ResponseChunk) -> Result<ResponseChunk> {
-        if classify::is_requested(&self.plan) {
-            classify::apply(self.model().spec(), &self.plan, &mut chunk.response)?;
-        }
-        Ok(chunk)
     }
 
     /// Awaits [`Responses::poll_next`].
