@@ -73,14 +73,17 @@ impl CompletionQueue {
     }
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
-        let to_notify = std::mem::take(&mut self.lock().to_notify);
-        to_notify.iter().for_each(|lane| lane.compute_or_notify_one());
         let mut state = self.lock();
-        let deliveries = std::mem::take(&mut state.deliveries);
-        let to_wake = std::mem::take(&mut state.to_wake);
+        let to_notify = std::mem::take(&mut state.to_notify);
         if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             state.waker = Some(cx.waker().clone());
         }
+        drop(state);
+        to_notify.iter().for_each(|lane| lane.compute_or_notify_one());
+        // Those of batches that were computed here, too.
+        let mut state = self.lock();
+        let deliveries = std::mem::take(&mut state.deliveries);
+        let to_wake = std::mem::take(&mut state.to_wake);
         drop(state);
         for (reply, result) in deliveries {
             reply.send(result);

@@ -175,8 +175,9 @@ impl<S: Stream<Item = Result<FramedMessages>>> HttpBody for Messages<S> {
                 }
             };
         }
-        if let Some(Some(Ok(_))) = self.next {
-            ready!(self.turn.poll_send(cx));
+        if let Some(Some(Ok(frames))) = &self.next {
+            let bytes = frames.len();
+            ready!(self.turn.poll_send(cx, bytes));
         }
         let trailers = match self.next.take().flatten() {
             Some(Ok(frames)) => return Poll::Ready(Some(Ok(Frame::data(frames)))),

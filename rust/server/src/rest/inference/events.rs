@@ -99,7 +99,8 @@ impl Body for EventStream {
                 self.turn.end();
                 return Poll::Pending;
             }
-            ready!(self.turn.poll_send(cx));
+            let bytes = self.ready.len();
+            ready!(self.turn.poll_send(cx, bytes));
         }
         self.clock.start();
         // The next frame is about as long.
