@@ -85,7 +85,9 @@ _LIST = [
     Workload("python", "some milliseconds of plain Python a request", "python", ("json",), (4,)),
     Workload("m2mean", "4.9 MB in, 3 floats out", "m2mean", ("bin", "grpc"), (1, 8), input="picture"),
     Workload("m2json", "150,528 floats as JSON in, 3 floats out", "m2mean", ("json",), (1, 8), input="thumbnail"),
-    Workload("m2out", "16 floats in, 4.9 MB out", "m2out", ("bin", "grpc"), (1, 8)),
+    Workload("m2out", "16 floats in, 4.9 MB out, from an array that the model keeps", "m2out", ("bin", "grpc"), (1, 8)),
+    Workload("m2new", "16 floats in, 4.9 MB out, from a new array", "m2new", ("bin", "grpc"), (1, 8)),
+    Workload("m2fixed", "16 floats in, 4.9 MB out, from a frozen array", "m2fixed", ("bin", "grpc"), (1, 8)),
     Workload("m4", "a simulated accelerator, one call a request", "m4", ("json",), (8, 64), accelerator=True),
     Workload(
         "m4b",

@@ -59,7 +59,7 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock._attach.attach import Attached, attach
-    from penstock._core import Context, Donated, Request, RequestInfo, Response, SequenceInfo
+    from penstock._core import Context, Donated, Request, RequestInfo, Response, SequenceInfo, frozen
     from penstock._serve.signals import Signals
     from penstock.client import AsyncClient, Client
 
@@ -122,6 +122,7 @@ __all__ = [
     "UnsupportedEncoding",
     "Warmup",
     "attach",
+    "frozen",
     "model",
     "serve",
 ]
@@ -129,7 +130,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Imported at first use: declaring models does not need the compiled extension.
-    if name in ("Context", "Donated", "Request", "RequestInfo", "Response", "SequenceInfo"):
+    if name in ("Context", "Donated", "Request", "RequestInfo", "Response", "SequenceInfo", "frozen"):
         from penstock import _core
 
         return getattr(_core, name)

@@ -55,6 +55,7 @@ __all__ = [
     "debug_build",
     "enable_request_contexts",
     "escape_text",
+    "frozen",
     "log_context",
     "mark_forked",
     "reset_clients",
@@ -72,6 +73,19 @@ def copied_bytes() -> dict[str, int]:
 
 def available_processors() -> int:
     """Returns the processors of this process: CPU affinity, and the cgroup quota rounded down; at least 1."""
+
+def frozen(array: Any) -> Any:
+    """Copies an array into memory that cannot change, for responses that are sent from it.
+
+    A handler that returns the result, or rows of it, has responses of 64 KiB or more sent without a copy. It is
+    read-only, and cannot be made writable.
+
+    Raises:
+        TypeError: the elements are Python objects.
+
+    Example:
+        >>> TABLE = penstock.frozen(np.load("table.npy"))
+    """
 
 def log_context() -> tuple[str, str, tuple[str, ...]] | None:
     """Returns the batch that this thread computes: model, version and request ids."""

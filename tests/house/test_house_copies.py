@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from penstock import Batching, Tensor, _core, model
+from penstock import Batching, Tensor, _core, frozen, model
 from penstock.testing import Client
 
 LARGE, SMALL = 64 << 10, (64 << 10) - 4
@@ -35,6 +35,7 @@ def floats(size: int) -> np.ndarray[Any, Any]:
 
 
 RETAINED = floats(LARGE)
+FROZEN = frozen(floats(2 * LARGE))
 
 
 @pytest.mark.parametrize(
@@ -45,6 +46,8 @@ RETAINED = floats(LARGE)
         pytest.param(LARGE, lambda x: x[:100] + 1, {"hand-out": 400, "encode": 400}, id="small enough to be joined"),
         pytest.param(LARGE, lambda x: (x + 1)[:], {"hand-out": LARGE}, id="a view"),
         pytest.param(LARGE, lambda _: RETAINED, {"hand-out": LARGE}, id="retained by the handler"),
+        pytest.param(SMALL, lambda _: FROZEN, {}, id="frozen"),
+        pytest.param(SMALL, lambda _: FROZEN[100:-100], {}, id="a part of a frozen one"),
         pytest.param(LARGE, lambda x: x, {}, id="the input itself"),
         pytest.param(LARGE, lambda x: x[:], {"hand-out": LARGE}, id="a view of the input"),
     ],

@@ -78,6 +78,26 @@ def picture(x):
     return _picture() if len(x) == 1 else np.repeat(_picture(), len(x), axis=0)
 
 
+def new_picture(x):
+    """[B, 16] to [B, 3, 640, 640]: a small input, a large output that is filled for each call."""
+    return np.ones((len(x), 3, 640, 640), np.float32)
+
+
+@lru_cache(maxsize=1)
+def _fixed_picture():
+    try:
+        from penstock import frozen
+    except ImportError:
+        # Of another server.
+        return _picture()
+    return frozen(_picture())
+
+
+def fixed_picture(x):
+    """[B, 16] to [B, 3, 640, 640]: the same large output, of an array that cannot change where a server has them."""
+    return _fixed_picture() if len(x) == 1 else np.repeat(_fixed_picture(), len(x), axis=0)
+
+
 def accelerated(x):
     """A simulated accelerator: a fixed cost per call and a small one per row, one call at a time."""
     with _accelerator:
@@ -120,6 +140,8 @@ MODELS = {
     "python": Served(in_python, (16,), (16,)),
     "m2mean": Served(channel_means, (3, -1, -1), (3,)),
     "m2out": Served(picture, (16,), (3, 640, 640), warm_up=_ROW),
+    "m2new": Served(new_picture, (16,), (3, 640, 640)),
+    "m2fixed": Served(fixed_picture, (16,), (3, 640, 640), warm_up=_ROW),
     "m3": Served(embed, (1,), (384,), text=True, warm_up=[b"hello"]),
     "m4": Served(accelerated, (16,), (16,)),
 }

@@ -48,6 +48,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("debug_build", cfg!(debug_assertions))?;
     module.add_function(wrap_pyfunction!(copied_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(available_processors, module)?)?;
+    module.add_function(wrap_pyfunction!(convert::frozen::frozen, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::log_context, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::enable_request_contexts, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::escape_text, module)?)?;

@@ -2,12 +2,15 @@
 //!
 //! # Rationale
 //! A large array without other references is borrowed: the response is sent from its memory, which is freed after the
-//! last byte. All other arrays are copied once, because a handler may retain a buffer and write to it again.
+//! last byte. A large frozen array (`frozen.rs`) is sent from its memory too. All other arrays are copied once, because
+//! a handler may retain a buffer and write to it again. They are copied with the interpreter held: a handler on another
+//! thread may write to the same buffer as soon as it is released.
 //!
 //! # Limitations
 //! An array counts as unshared when there is one strong reference to it and no weak one, and it owns its data or the
 //! memory of an input or of another model's response. Views, buffers and memoryviews hold references. Code that
-//! retains a bare pointer to such memory is not detected.
+//! retains a bare pointer to such memory is not detected. numpy's flag for writing proves nothing: views that were made
+//! before it was cleared can write, it can be set again, and unpickled arrays write to the memory of `bytes`.
 
 use super::{
     array_form::ArrayForm,
@@ -17,16 +20,17 @@ use super::{
     to_numpy::TensorMemory,
 };
 use crate::errors::class_of;
+use bytes::Bytes;
 use half::bf16;
 use numpy::{
     PyArrayDescr, PyArrayDescrMethods as _, PyUntypedArray, PyUntypedArrayMethods as _,
     npyffi::{NPY_ARRAY_OWNDATA, PyArrayObject},
 };
 use penstock_core::{
-    Buffer, Error, Kind, Memory, ModelSpec, Result, Shape, Tensor, aligned_with_capacity,
+    AlignedBuffer, Buffer, Error, Kind, Memory, ModelSpec, Result, Shape, Tensor, aligned_with_capacity,
     copies::{self, Step},
 };
-use pyo3::{ffi, prelude::*};
+use pyo3::{ffi, intern, prelude::*};
 use std::sync::Arc;
 
 /// The size from which on arrays are borrowed; below it a copy costs less than the bookkeeping.
@@ -131,19 +135,41 @@ impl Memory for Borrowed {
     }
 }
 
-/// The bytes of a C-contiguous array: borrowed if it is large and unshared, else copied. With `copied_at_once` they are
+/// The bytes of a C-contiguous array: not copied if it is large, and frozen or unshared. With `copied_at_once` they are
 /// always borrowed, because the caller copies them while it holds the interpreter.
 pub(crate) fn take(array: Bound<'_, PyUntypedArray>, copied_at_once: bool) -> Buffer {
     let (data, len) = memory(&array);
+    // First: the memory of an unshared frozen array may be that of another response.
+    if len >= BORROW_FROM
+        && let Some(bytes) = frozen(&array)
+    {
+        return Buffer::Shared(bytes);
+    }
     if copied_at_once || len >= BORROW_FROM && is_ours_alone(&array) {
         return Buffer::Lent(Arc::new(Borrowed { data, len, _array: array.unbind() }));
     }
     copies::count(Step::HandOut, len);
+    Buffer::Aligned(copy(&array))
+}
+
+/// The bytes of a C-contiguous array in frozen memory, shared; `None` for other arrays.
+pub(super) fn frozen(array: &Bound<'_, PyUntypedArray>) -> Option<Bytes> {
+    let (data, len) = memory(array);
+    let mut owner = array.as_any().clone();
+    while owner.is_instance_of::<PyUntypedArray>() {
+        owner = owner.getattr(intern!(array.py(), "base")).ok()?;
+    }
+    owner.cast::<TensorMemory>().ok()?.get().frozen(data, len)
+}
+
+/// Copies the bytes of a C-contiguous array.
+pub(super) fn copy(array: &Bound<'_, PyUntypedArray>) -> AlignedBuffer {
+    let (data, len) = memory(array);
     // SAFETY: as in `Borrowed::as_slice`, and the interpreter is held, so no Python code runs meanwhile.
     let bytes = unsafe { std::slice::from_raw_parts(data, len) };
     let mut copy = aligned_with_capacity(len);
     copy.extend_from_slice(bytes);
-    Buffer::Aligned(copy)
+    copy
 }
 
 fn memory(array: &Bound<'_, PyUntypedArray>) -> (*const u8, usize) {

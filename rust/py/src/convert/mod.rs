@@ -6,6 +6,7 @@ pub(crate) mod from_any_array;
 pub(crate) mod from_numbers;
 pub(crate) mod from_numpy;
 pub(crate) mod from_objects;
+pub(crate) mod frozen;
 pub(crate) mod parameters;
 pub(crate) mod ragged;
 pub(crate) mod record;

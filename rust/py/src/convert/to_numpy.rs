@@ -9,10 +9,11 @@
 //! one by one. BF16 is widened to float32, unless the signature has another dtype.
 
 use super::{array_form::ArrayForm, ragged, tensor_handle::TensorHandle};
+use bytes::Bytes;
 use half::bf16;
 use numpy::{
     PyArray1, PyArrayDescr, PyArrayDescrMethods as _, PyArrayMethods as _, PyUntypedArray,
-    npyffi::{NPY_ARRAY_CARRAY, PY_ARRAY_API, npy_intp},
+    npyffi::{NPY_ARRAY_CARRAY, NPY_ARRAY_CARRAY_RO, PY_ARRAY_API, npy_intp},
 };
 use penstock_core::{
     AlignedBuffer, Buffer, Memory, Tensor, aligned_with_capacity, bytes_tensor,
@@ -30,11 +31,24 @@ use std::sync::Arc;
 
 /// The owner of an array's memory.
 #[pyclass(frozen, name = "_TensorMemory", module = "penstock._core")]
-pub(crate) struct TensorMemory(#[expect(dead_code, reason = "held for its drop")] Owned);
+pub(crate) struct TensorMemory(Owned);
 
-/// Memory without other references.
-enum Owned {
+impl TensorMemory {
+    /// The `len` bytes at `data`; `None` unless they are in frozen memory, which no array can write to.
+    pub(crate) fn frozen(&self, data: *const u8, len: usize) -> Option<Bytes> {
+        let Owned::Frozen(memory) = &self.0 else { return None };
+        let start = data.addr().checked_sub(memory.as_ptr().addr())?;
+        let end = start.checked_add(len).filter(|&end| end <= memory.len())?;
+        Some(memory.slice(start..end))
+    }
+}
+
+/// Memory of an array.
+pub(super) enum Owned {
+    /// Without other references.
     Heap(AlignedBuffer),
+    /// Filled before its first array was made, and read-only since: responses share it.
+    Frozen(Bytes),
     /// Memory of a process instance, shared with the server, which does not touch it until the process releases it. Or
     /// memory of another model, which donated it.
     Lent(Arc<dyn Memory>),
@@ -44,13 +58,20 @@ impl Owned {
     fn data(&self) -> *mut u8 {
         match self {
             Self::Heap(memory) => memory.as_ptr().cast_mut(),
+            Self::Frozen(memory) => memory.as_ptr().cast_mut(),
             Self::Lent(memory) => memory.as_mut_ptr(),
         }
+    }
+
+    /// Flags of an array over it. numpy does not set the flag for writing later: the array's base has no buffer.
+    fn flags(&self) -> i32 {
+        if matches!(self, Self::Frozen(_)) { NPY_ARRAY_CARRAY_RO } else { NPY_ARRAY_CARRAY }
     }
 
     fn len(&self) -> usize {
         match self {
             Self::Heap(memory) => memory.len(),
+            Self::Frozen(memory) => memory.len(),
             Self::Lent(memory) => memory.as_slice().len(),
         }
     }
@@ -101,7 +122,7 @@ fn widen(narrow: &[u8]) -> AlignedBuffer {
 }
 
 /// Creates an array over `memory`, and makes the array keep it alive.
-fn over_memory<'py>(
+pub(super) fn over_memory<'py>(
     py: Python<'py>,
     memory: Owned,
     shape: &[usize],
@@ -113,11 +134,11 @@ fn over_memory<'py>(
         let text = format!("an array of {needed} bytes over a tensor of {} bytes", memory.len());
         return Err(PyMemoryError::new_err(text));
     }
-    let data = memory.data();
+    let (data, flags) = (memory.data(), memory.flags());
     let base = Bound::new(py, TensorMemory(memory))?;
     let mut dims: SmallVec<[npy_intp; 4]> = shape.iter().map(|&dim| dim as npy_intp).collect();
-    // SAFETY: `data` points to the memory that `base` owns, without other references; moving the buffer into `base`
-    // does not move that memory. It holds at least `shape` elements of `dtype`, as checked above, row by row, 64-byte
+    // SAFETY: `data` points to the memory that `base` owns, without other references, or whose array is read-only; moving
+    // the buffer into `base` does not move that memory. It holds at least `shape` elements of `dtype`, as checked above, row by row, 64-byte
     // aligned. `PyArray_NewFromDescr` steals the reference of `into_dtype_ptr`, and `PyArray_SetBaseObject` that of
     // `into_ptr`, so the memory lives exactly as long as the array or a view of it.
     unsafe {
@@ -129,7 +150,7 @@ fn over_memory<'py>(
             dims.as_mut_ptr(),
             std::ptr::null_mut(),
             data.cast(),
-            NPY_ARRAY_CARRAY,
+            flags,
             std::ptr::null_mut(),
         );
         let array = Bound::from_owned_ptr_or_err(py, array)?;
