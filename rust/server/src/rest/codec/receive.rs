@@ -192,6 +192,8 @@ async fn parts<B: RequestBody>(
     let mut decoder = begin(spec, json_len, &head, length - wanted, &config.decode_limits())?;
     drop(head);
     decoder.write(&chunk)?;
+    // hyper reuses its read buffer once no chunk refers to it.
+    drop(chunk);
     while let Some(chunk) = body.next().await? {
         decoder.write(&chunk)?;
     }
