@@ -106,6 +106,7 @@ _LIST = [
     _limit("echo-1", "thread"),
     _limit("epoll", "epoll", {"json": "json", "bin": "bin"}),
     System("penstock", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py")]),
+    System("inline", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py"), "inline"]),
     System("processes", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py"), "processes"]),
     _peer("triton-py", venv="pytriton", environment=_LIBPYTHON),
     _peer("pytriton", environment=_LIBPYTHON),

@@ -189,6 +189,7 @@ def test_definition_contains_all_options() -> None:
         "outputs": (Y,),
         "batching": batching,
         "instances": 2,
+        "inline": False,
         "max_queue": 7,
         "wants_context": False,
         "explainer": None,

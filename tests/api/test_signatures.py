@@ -20,6 +20,7 @@ import pydantic
 import pytest
 
 from penstock import Batching, Final, HandlerError, InvalidInput, Model, SignatureError, Tensor, model
+from penstock.testing import Client
 
 if TYPE_CHECKING:
     from penstock import Context
@@ -264,11 +265,17 @@ def test_scalars_are_tensors_of_one_element() -> None:
     ]
     assert [tensor.text for tensor in served.inputs] == [False, False, False, True, False]
     inputs = (np.array(True), np.array(-3), np.array(0.5), text("ü"), text(b"a\0"))
-    # The native module converts numbers to tensors.
-    returned = [np.asarray(value) for value in call_of(served)(*inputs)]
-    assert [array.dtype for array in returned] == [np.bool_, np.int64, np.float64, object, object]
-    assert [array.shape for array in returned] == [()] * 5
-    assert [array.item() for array in returned] == [True, -3, 0.5, "ü", b"a\0"]
+    # The native module converts numbers and texts to tensors.
+    *numbers, d, e = call_of(served)(*inputs)
+    arrays = [np.asarray(value) for value in numbers]
+    assert [array.dtype for array in arrays] == [np.bool_, np.int64, np.float64]
+    assert [array.shape for array in arrays] == [()] * 3
+    assert [array.item() for array in arrays] == [True, -3, 0.5]
+    assert (d, e) == ("ü", b"a\0")
+    with Client(served) as client:
+        a, b, c, d, e = client.infer("f", {"a": True, "b": -3, "c": 0.5, "d": "ü", "e": b"a\0"}).values()
+        assert [array.item() for array in (a, b, c)] == [True, -3, 0.5]
+        assert (d.item(), e.item()) == ("ü".encode(), b"a\0")
 
 
 def test_lists_are_tensors_of_one_variable_axis() -> None:

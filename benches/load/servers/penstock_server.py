@@ -1,4 +1,4 @@
-"""Penstock in the comparison: native API and default settings, on threads or in processes."""
+"""Penstock in the comparison: native API and default settings, on threads, on I/O threads or in processes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ import numpy as np
 import models
 from penstock import Batching, Model, Processes, Tensor, Threads, model, serve
 
-INSTANCES = (Processes if "processes" in sys.argv else Threads)(models.WORKERS)
+if "processes" in sys.argv:
+    INSTANCES: Threads | Processes = Processes(models.WORKERS)
+else:
+    INSTANCES = Threads(models.WORKERS, inline="inline" in sys.argv)
 
 
 def build(name: str, alias: str = "") -> Model:
