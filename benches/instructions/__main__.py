@@ -27,7 +27,7 @@ from benches.instructions.callgrind import Count, binary, count
 
 RECORDED = Path(__file__).parent / "counts.json"
 MOST = 1.02
-RUNS = 5
+RUNS = 3
 # Requests (pieces of one stream) in the short and in the long run.
 SCENARIOS: Mapping[str, tuple[int, int]] = {
     "json": (200, 1200),

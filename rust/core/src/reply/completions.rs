@@ -74,17 +74,15 @@ impl CompletionQueue {
 
     fn poll(&self, cx: &mut Context<'_>) -> Poll<()> {
         let mut state = self.lock();
+        let deliveries = std::mem::take(&mut state.deliveries);
         let to_notify = std::mem::take(&mut state.to_notify);
+        let to_wake = std::mem::take(&mut state.to_wake);
         if !state.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             state.waker = Some(cx.waker().clone());
         }
         drop(state);
+        // A batch that is computed here delivers its results to the next poll, in the same tick.
         to_notify.iter().for_each(|lane| lane.compute_or_notify_one());
-        // Those of batches that were computed here, too.
-        let mut state = self.lock();
-        let deliveries = std::mem::take(&mut state.deliveries);
-        let to_wake = std::mem::take(&mut state.to_wake);
-        drop(state);
         for (reply, result) in deliveries {
             reply.send(result);
         }
