@@ -117,7 +117,8 @@ fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
 #[test]
 fn large_resource_requests_are_not_starved_by_small_ones() {
     let [small, large] = turns([1.0, 1.0], [1, 2]);
-    assert!(large >= 100, "{small} and {large}");
+    // A starved model would get none. Threads that the system interrupts miss some turns.
+    assert!(large >= 30, "{small} and {large}");
 }
 
 proptest! {
