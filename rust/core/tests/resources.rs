@@ -103,7 +103,8 @@ fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
                 if started.iter().map(|count| count.load(Ordering::Relaxed)).sum::<usize>() < 600 {
                     started[index].fetch_add(1, Ordering::Relaxed);
                 }
-                thread::yield_now();
+                // A handler that sleeps, so that the turns do not depend on which threads the system runs.
+                thread::sleep(Duration::from_micros(100));
                 Ok(smallvec![fp32(&[1], &[2.0])])
             })
         })
@@ -117,8 +118,7 @@ fn turns(weights: [f64; 2], amounts: [u64; 2]) -> [usize; 2] {
 #[test]
 fn large_resource_requests_are_not_starved_by_small_ones() {
     let [small, large] = turns([1.0, 1.0], [1, 2]);
-    // A starved model would get none. Threads that the system interrupts miss some turns.
-    assert!(large >= 30, "{small} and {large}");
+    assert!(large >= 100, "{small} and {large}");
 }
 
 proptest! {
