@@ -181,6 +181,7 @@ def test_definition_contains_all_options() -> None:
     assert values == {
         "calls": None,
         "check_shapes": True,
+        "plain_types": False,
         "opaque": False,
         "name": "d",
         "version": "3",
@@ -391,7 +392,7 @@ def test_addresses_are_known_only_after_start() -> None:
 
 def test_curl_example_is_a_valid_request() -> None:
     definition = Server(double).definitions[0]
-    assert curl(definition, "http://127.0.0.1:8000", {}, path="/v2/models/double") == (
+    assert curl(definition, "http://127.0.0.1:8000", {}, path="/models/double") == (
         "curl -s http://127.0.0.1:8000/v2/models/double/infer -H 'Content-Type: application/json' -d "
         """'{"inputs":[{"name":"x","shape":[16],"datatype":"FP32","data":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]}]}'"""
     )
@@ -403,7 +404,7 @@ def test_curl_example_of_streams_and_sequences() -> None:
 
     one = [Tensor("x", np.int32, [1])]
     streaming = model(chunks, inputs=one, outputs=[Tensor("y", np.int32, [1])])
-    assert curl(streaming.definition(), "http://h:1", {}, path="/v2/models/chunks") == (
+    assert curl(streaming.definition(), "http://h:1", {}, path="/models/chunks") == (
         "curl -s -N http://h:1/v2/models/chunks/infer_stream -H 'Content-Type: application/json' -d "
         """'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
     )
@@ -412,7 +413,7 @@ def test_curl_example_of_streams_and_sequences() -> None:
         return x
 
     sequence_model = model(stateful, name="m", inputs=one, outputs=one, sequences=Sequences())
-    assert curl(sequence_model.definition(), "http://h:1", {}, path="/v2/models/m") == (
+    assert curl(sequence_model.definition(), "http://h:1", {}, path="/models/m") == (
         "curl -s http://h:1/v2/models/m/infer -H 'Content-Type: application/json' -d "
         """'{"parameters":{"sequence_id":1,"sequence_start":true,"sequence_end":true},"""
         """"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
@@ -424,12 +425,12 @@ def test_curl_example_of_a_raw_request_model_uses_declared_inputs() -> None:
         return Response(outputs={})
 
     described = model(raw_handler, name="m", inputs=[Tensor("x", np.int32, [1])], outputs=[])
-    assert curl(described.definition(), "http://h:1", {}, path="/v2/models/m") == (
+    assert curl(described.definition(), "http://h:1", {}, path="/models/m") == (
         "curl -s http://h:1/v2/models/m/infer -H 'Content-Type: application/json' -d "
         """'{"inputs":[{"name":"x","shape":[1],"datatype":"INT32","data":[1]}]}'"""
     )
     assert (
-        curl(model(raw_handler, name="m").definition(), "http://h:1", {}, path="/v2/models/m")
+        curl(model(raw_handler, name="m").definition(), "http://h:1", {}, path="/models/m")
         == "curl -s http://h:1/v2/models/m"
     )
 
@@ -437,7 +438,7 @@ def test_curl_example_of_a_raw_request_model_uses_declared_inputs() -> None:
 def test_curl_example_pipes_large_inputs_and_quotes_for_the_shell() -> None:
     image = Tensor("it's", np.uint8, [-1, 100, 3])
     served = model(lambda x: x, name="m", inputs=[image], outputs=[Y], batching=Batching())
-    line = curl(served.definition(), "unix:/tmp/a b", {}, path="/v2/models/m")
+    line = curl(served.definition(), "unix:/tmp/a b", {}, path="/models/m")
     header = (
         '{"inputs":[{"name":"it\'s","shape":[1,2,100,3],"datatype":"UINT8","parameters":{"binary_data_size":600}}]}'
     )
@@ -451,4 +452,4 @@ def test_curl_example_pipes_large_inputs_and_quotes_for_the_shell() -> None:
 
 def test_curl_example_falls_back_to_metadata() -> None:
     served = model(lambda x: x, name="m", inputs=[Tensor("x", bytes)], outputs=[Y])
-    assert curl(served.definition(), "http://h:1", {"x": None}, path="/v2/models/m") == "curl -s http://h:1/v2/models/m"
+    assert curl(served.definition(), "http://h:1", {"x": None}, path="/models/m") == "curl -s http://h:1/v2/models/m"

@@ -530,7 +530,7 @@ def test_batching_requires_arrays() -> None:
     def g(x: list[str]) -> None: ...
     def h(x: Row) -> dict: ...
 
-    reason = "one value per request, and batching= needs arrays, one row per request; write Annotated[np.ndarray, "
+    reason = "one value per request, and batching= needs one row per request; write list[int] for a list of rows, or Annotated[np.ndarray, "
     suffix = "or leave batching= out"
     assert_rejected(
         f, f"parameter 'x' is int, {reason}Tensor(datatype=np.int64, shape=[])], {suffix}", batching=Batching()

@@ -22,7 +22,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         allow_abbrev=False,
         help="send a request to a model of a running server",
         description="Sends a request to a model of a running server. Prints the outputs of each response as JSON.",
-        epilog="A VALUE is JSON or else text; @FILE reads it from a .npy or .json file, or as text. "
+        epilog="A VALUE is JSON or else text; @FILE reads it from a .npy or .json file, or as text or bytes. "
         "Exit status: 0 success, 1 error response or no connection, 2 wrong usage.",
     )
     infer.add_argument(
@@ -60,8 +60,15 @@ def run(options: argparse.Namespace) -> int:
                 results: Iterable[Result] = client.stream(options.model, call.pop("inputs"), **call)
             else:
                 results = iter([client.infer(options.model, call.pop("inputs"), **call)])
+            documents: frozenset[str] | None = None
             for result in results:
-                _print_or_save(result, options.save)
+                if (
+                    documents is None
+                    and options.save is None
+                    and any(value.dtype == object for value in result.values())
+                ):
+                    documents = _documents(client.metadata(options.model, version=options.model_version))
+                _print_or_save(result, options.save, documents or frozenset())
     except (PenstockError, OSError, ValueError) as error:
         print(f"penstock: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         return 1
@@ -133,8 +140,13 @@ def _value(text: str) -> Any:
         import numpy as np
 
         return np.load(path)
-    content = path.read_text(encoding="utf-8")
-    return json.loads(content) if path.suffix == ".json" else content
+    content = path.read_bytes()
+    if path.suffix == ".json":
+        return json.loads(content)
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return content
 
 
 def _inline(text: str) -> Any:
@@ -144,11 +156,18 @@ def _inline(text: str) -> Any:
         return text
 
 
-def _print_or_save(result: Result, file: str | None) -> None:
+def _documents(metadata: Mapping[str, Any]) -> frozenset[str]:
+    """The outputs whose elements are JSON documents."""
+    outputs = metadata.get("outputs", [])
+    json_type = {"content_type": "application/json"}
+    return frozenset(output["name"] for output in outputs if output.get("parameters") == json_type)
+
+
+def _print_or_save(result: Result, file: str | None, documents: frozenset[str]) -> None:
     import numpy as np
 
     if file is None:
-        shown = {name: _plain(value.tolist()) for name, value in result.items()}
+        shown = {name: _plain(value.tolist(), parses=name in documents) for name, value in result.items()}
         print(json.dumps(shown, ensure_ascii=False), flush=True)
         return
     text = [name for name, value in result.items() if value.dtype == object]
@@ -163,7 +182,10 @@ def _print_or_save(result: Result, file: str | None) -> None:
         np.savez(file, **arrays)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, *, parses: bool) -> Any:
+    """The value as JSON; `parses` is whether bytes are JSON documents."""
     if isinstance(value, list):
-        return [_plain(item) for item in value]
+        return [_plain(item, parses=parses) for item in value]
+    if parses and isinstance(value, bytes):
+        return json.loads(value)
     return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value

@@ -39,6 +39,8 @@ class Adapter:
     """Converts a value to an output's array, or a plain value; the name is for messages."""
     document: Document | None = None
     """Description of the JSON document, if the tensor carries one."""
+    by_row: bool = False
+    """True if the value is a list of rows, in which a row that cannot be read is an exception."""
 
 
 def adapter(hint: Any, where: str, *, reads: bool, document: Any) -> Adapter | None:
@@ -57,6 +59,11 @@ def adapter(hint: Any, where: str, *, reads: bool, document: Any) -> Adapter | N
         return _scalar(hint)
     if typing.get_origin(hint) is list and (item := typing.get_args(hint)[0]) in _SCALARS:
         return _list(item)
+    # Only such handlers need these modules.
+    from penstock._handler.library_adapters import library_adapter
+
+    if (found := library_adapter(hint)) is not None:
+        return found
     # A document can be `null`, so an output may be None too.
     return _document(document, where, reads=reads) if type_hints.is_document(type_hints.without_none(hint)[0]) else None
 
@@ -84,7 +91,7 @@ def _list(kind: type) -> Adapter:
         if isinstance(value, np.ndarray) and value.ndim == 1:
             value = list(value)
         if not isinstance(value, (list, tuple)):
-            raise _mismatch(value, name, declared)
+            raise mismatch(value, name, declared)
         for item in value:
             _check(item, kind, name, declared)
         return _array(value, tensor, (len(value),), name)
@@ -122,9 +129,17 @@ def _check(value: Any, kind: type, name: str, declared: str) -> None:
     # A bool is an int in Python, but as a number it is more likely a mistake.
     fits = isinstance(value, _ACCEPTED[kind]) and (kind is bool or not isinstance(value, bool))
     if not fits:
-        raise _mismatch(value, name, declared)
+        raise mismatch(value, name, declared)
 
 
-def _mismatch(value: Any, name: str, declared: str) -> HandlerError:
+def mismatch(value: Any, name: str, declared: str) -> HandlerError:
+    """The error for a returned value of another type than declared."""
     shown = type(value).__name__
     return HandlerError(f"output {name!r}: the handler returned {shown}, it declares {declared}")
+
+
+def object_array(value: Any) -> np.ndarray[Any, Any]:
+    """An array without axes of one object."""
+    array: np.ndarray[Any, Any] = np.empty((), dtype=object)
+    array[()] = value
+    return array

@@ -19,6 +19,8 @@ def bind(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any
     to_arguments = _argument_converter(signature)
     to_outputs = _output_converter(signature)
     positional, keywords = signature.positional, signature.keywords
+    if any(bound.adapter is not None and bound.adapter.by_row for bound in signature.inputs):
+        return _bind_rows(handler, signature, awaits=False)
 
     def call(*inputs: Any) -> Any:
         values = to_arguments(inputs)
@@ -28,10 +30,31 @@ def bind(handler: Callable[..., Any], signature: Signature) -> Callable[..., Any
     return call
 
 
+def _bind_rows(handler: Callable[..., Any], signature: Signature, *, awaits: bool) -> Callable[..., Any]:
+    """As `bind`, for a handler of lists of rows; `awaits` is whether its result is awaited."""
+    from penstock._handler.row_adapters import bind_rows
+
+    to_arguments, to_outputs = _argument_converter(signature), _output_converter(signature)
+    positional, keywords = signature.positional, signature.keywords
+
+    def call_handler(values: Sequence[Any]) -> Any:
+        named = {name: values[index] for name, index in keywords}
+        return handler(*[values[index] for index in positional], **named)
+
+    async def call_awaited(values: Sequence[Any]) -> Any:
+        return to_outputs(await call_handler(values))
+
+    call = call_awaited if awaits else lambda values: to_outputs(call_handler(values))
+    call_rows = bind_rows(call, signature.inputs, awaits=awaits)
+    return lambda *inputs: call_rows(to_arguments(inputs))
+
+
 def bind_async(handler: Callable[..., Any], signature: Signature) -> Callable[..., Awaitable[Any]]:
     """As `bind`, for a handler whose result is awaited."""
     if signature.is_direct:
         return handler
+    if any(bound.adapter is not None and bound.adapter.by_row for bound in signature.inputs):
+        return _bind_rows(handler, signature, awaits=True)
     call = bind(handler, _with_plain_outputs(signature))
     if all(bound.adapter is None for bound in signature.outputs):
         return call

@@ -50,6 +50,11 @@ class Signature:
         return tuple(bound.tensor for bound in inputs), tuple(bound.tensor for bound in outputs)
 
     @property
+    def is_plain(self) -> bool:
+        """True if all inputs are plain values, which JSON, forms and files have without datatypes and shapes."""
+        return bool(self.inputs) and all(bound.adapter is not None for bound in self.inputs)
+
+    @property
     def is_direct(self) -> bool:
         """True if the handler can be called without a wrapper: declared order, arrays only, no defaults."""
         plain = all(bound.adapter is None and bound.default is None for bound in (*self.inputs, *self.outputs))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock._handler import type_hints
-from penstock._handler.adapters import adapter
+from penstock._handler.adapters import Adapter, adapter
 from penstock._handler.parameters import BoundTensor, Signature
 from penstock._handler.requests import request_of, takes_requests
 from penstock._spec.tensor import Tensor
@@ -78,6 +78,11 @@ def read_signature(
     for bound in returned:
         if bound.tensor.optional and outputs is None:
             raise SignatureError(f"{where}: output {bound.tensor.name!r} is optional: declare it with outputs=[...]")
+    if streams and (by_row := next((bound for bound in bound_tensors if bound.adapter and bound.adapter.by_row), None)):
+        raise SignatureError(
+            f"{where}: input {by_row.tensor.name!r} is a list of rows, which a batched handler that streams cannot "
+            "take; use Annotated[np.ndarray, Tensor(...)], or leave batching= out"
+        )
     if batched and not bound_tensors:
         raise SignatureError(f"{where}: batching= needs at least one input, whose first axis is the batch")
     positional, keywords = _arrange(all_parameters, names, context)
@@ -233,6 +238,8 @@ def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool, reads: boo
             f"{where} is an array of unknown datatype and shape; "
             f"write Annotated[np.ndarray, Tensor(datatype=np.float32, shape=[-1])]"
         )
+    if batched and (rows := _row_adapter(bare, where, reads=reads)) is not None:
+        return BoundTensor(rows.tensor.named(name), rows)
     value_adapter = adapter(bare, where, reads=reads, document=hint)
     if value_adapter is None:
         raise SignatureError(
@@ -242,11 +249,29 @@ def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool, reads: boo
         )
     if batched:
         raise SignatureError(
-            f"{where} is {type_hints.show(bare)}, one value per request, and batching= needs arrays, one row per "
-            f"request; write Annotated[np.ndarray, Tensor(datatype={type_hints.datatype_text(value_adapter.tensor)}, "
+            f"{where} is {type_hints.show(bare)}, one value per request, and batching= needs one row per "
+            f"request; write list[{type_hints.show(bare)}] for a list of rows, or Annotated[np.ndarray, "
+            f"Tensor(datatype={type_hints.datatype_text(value_adapter.tensor)}, "
             f"shape={list(value_adapter.tensor.shape)})], or leave batching= out"
         )
     return BoundTensor(value_adapter.tensor.named(name), value_adapter)
+
+
+def _row_adapter(hint: Any, where: str, *, reads: bool) -> Adapter | None:
+    """The adapter of a batched `list[X]`, one X per row; None for any other hint."""
+    if typing.get_origin(hint) not in type_hints.LISTS or not typing.get_args(hint):
+        return None
+    item = type_hints.unaliased(typing.get_args(hint)[0])
+    bare, tensor = type_hints.split_annotated(item, where)
+    if tensor is not None:
+        return None
+    element = adapter(type_hints.unaliased(bare), where, reads=reads, document=item)
+    if element is None or element.tensor.shape:
+        # Rows of lists: each row is one JSON document.
+        return None
+    from penstock._handler.row_adapters import row_adapter
+
+    return row_adapter(element, type_hints.show(hint))
 
 
 def _checked(tensors: Iterable[Tensor], kind: str, where: str) -> list[Tensor]:

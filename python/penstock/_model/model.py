@@ -200,6 +200,7 @@ class Model(Generic[P, R]):
             warmup=None if self._warmup is None else WarmupRequests(self._warmup),
             buckets=self._buckets,
             calls=self.calls,
+            plain_types=self._signature.is_plain,
             check_shapes=self._options.get("check_shapes", True),
             open=self.open,
             routes=self.routes,

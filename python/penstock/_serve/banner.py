@@ -58,7 +58,7 @@ def _examples_of(server: Server, models: Sequence[Any], greetings: Greetings | N
         return [f"{_client(url)} -X POST {_base(url)}/v2/repository/index"]
     first = server.definitions[0]
     versioned = sum(other.name == first.name for other in server.definitions) > 1
-    path = f"/v2/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
+    path = f"/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
     return [curl(first, url, _examples(first, models), path=path)]
 
 
@@ -70,13 +70,16 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
         url: The server's URL, as `Server.http_url` has it.
         examples: Example documents of the inputs that carry JSON. If one is None, the line requests the model's
             metadata instead.
-        path: The model's path, with its version if it has several.
+        path: The model's path in plain requests, with its version if it has several.
     """
-    client, model = _client(url), _base(url) + path
+    client, model = _client(url), f"{_base(url)}/v2{path}"
     if definition.routes:
         return _route_request(definition, client, _base(url))
     if definition.open and not definition.inputs:
         return f"{client} {model}"
+    if definition.plain_types and definition.sequences is None:
+        flags = " -N" if definition.streams else ""
+        return f"{client}{flags} {_base(url)}{path} {_plain(definition, examples) or ''}".rstrip()
     request = f"{client} -N {model}/infer_stream" if definition.streams else f"{client} {model}/infer"
     required = [tensor for tensor in definition.inputs if not tensor.optional]
     if any(examples.get(tensor.name, "") is None for tensor in required):
@@ -90,6 +93,36 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
     inputs = [_input(tensor, shapes[tensor.name], examples) for tensor in required]
     body = _json({**_parameters(definition), "inputs": inputs})
     return f"{request} -H 'Content-Type: application/json' -d {shlex.quote(body)}"
+
+
+def _plain(definition: Definition, examples: Mapping[str, str | None]) -> str | None:
+    """The body of a plain request, as curl takes it; None if an input has no example."""
+    import json
+
+    required = [tensor for tensor in definition.inputs if not tensor.optional]
+    texts = {tensor.name: examples[tensor.name] for tensor in required if tensor.name in examples}
+    if None in texts.values():
+        return None
+    values = {name: json.loads(text) for name, text in texts.items() if text is not None}
+    batched = definition.batching is not None
+    for tensor in required:
+        sample = values.get(tensor.name, _SAMPLES.get(tensor.datatype, 1))
+        for axis in reversed(_sample_shape(tensor, batched=batched)):
+            sample = [sample] * axis
+        values[tensor.name] = sample
+    files = {tensor.name: _file(tensor) for tensor in required if _is_file(tensor)}
+    if not files:
+        return f"-H 'Content-Type: application/json' -d {shlex.quote(_json(values))}"
+    fields = (f"@{files[name]}" if name in files else _json(value) for name, value in values.items())
+    return " ".join(f"-F {shlex.quote(f'{name}={field}')}" for name, field in zip(values, fields, strict=True))
+
+
+def _is_file(tensor: Tensor) -> bool:
+    return tensor.datatype == "BYTES" and not tensor.text and not tensor.document
+
+
+def _file(tensor: Tensor) -> str:
+    return "image.jpg" if (tensor.media_type or "").startswith("image/") else "file"
 
 
 def _route_request(definition: Definition, client: str, base: str) -> str:

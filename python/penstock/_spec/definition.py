@@ -124,6 +124,8 @@ class Definition:
     """Histograms of the handler by name, with the ascending bounds of their buckets."""
     calls: tuple[str, ...] | None = None
     """Names of the models that the handler calls; None if not declared."""
+    plain_types: bool = False
+    """True if all inputs have types of JSON values, forms or files, so that requests may be plain on all routes."""
     check_shapes: bool = True
     """False if outputs may differ in shape from their declaration."""
     open: bool = False

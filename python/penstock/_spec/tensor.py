@@ -63,7 +63,9 @@ class Tensor:
     labels: tuple[str, ...]
     """Names of the elements of a row; empty for none."""
     document: bool
-    """True if it carries one JSON document, which is JSON in the V1 protocol too."""
+    """True if its elements are JSON documents, which are JSON in plain requests and in the V1 protocol too."""
+    media_type: str | None
+    """Media type of its BYTES elements, as `image/png`; None if it is not known."""
     ragged: bool
     """True if rows of different lengths are concatenated in a batch."""
     pad: float | str | bytes | None
@@ -101,6 +103,7 @@ class Tensor:
             parsed.text,
             names,
             False,
+            None,
         )
         values += (bool(ragged), pad)
         for field, value in zip(self.__slots__, values, strict=True):
@@ -122,8 +125,12 @@ class Tensor:
         return datatypes.element(self.pad, datatypes.Datatype(self.datatype, self.dtype, self.text))
 
     def as_document(self) -> Tensor:
-        """The tensor as a JSON document in one BYTES element."""
+        """The tensor as JSON documents in BYTES elements."""
         return self._with(document=True)
+
+    def of_media_type(self, media_type: str) -> Tensor:
+        """The tensor with a media type of its BYTES elements."""
+        return self._with(media_type=media_type)
 
     def wire_shape(self, *, batched: bool) -> list[int]:
         """The shape in metadata: with a leading -1 if the model has batching."""

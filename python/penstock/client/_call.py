@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,8 +17,20 @@ __all__ = ["Call", "Declared", "call", "declared", "needs_metadata"]
 
 Array = np.ndarray[Any, Any]
 Parameters = Mapping[str, "bool | int | float | str"]
-Declared = Mapping[str, "tuple[str, list[int]]"]
-"""A model's inputs: datatype and shape by name."""
+JSON = "application/json"
+
+
+class DeclaredInput(NamedTuple):
+    """An input in a model's metadata."""
+
+    datatype: str
+    shape: list[int]
+    is_document: bool = False
+    """True if its elements are JSON documents."""
+
+
+Declared = Mapping[str, DeclaredInput]
+"""A model's inputs by name."""
 Call = tuple[
     str, str, str, "list[tuple[str, Any, str | None]]", "list[str]", "list[tuple[str, bool | int | float | str]]"
 ]
@@ -26,12 +39,22 @@ Call = tuple[
 
 def needs_metadata(inputs: Mapping[str, Any]) -> bool:
     """True if a value needs the model's metadata to determine its datatype or shape."""
-    return any(not isinstance(value, np.ndarray) and not hasattr(value, "__array__") for value in inputs.values())
+    return any(not _is_array(value) for value in inputs.values())
 
 
-def declared(metadata: Mapping[str, Any]) -> dict[str, tuple[str, list[int]]]:
+def _is_array(value: Any) -> bool:
+    # A data frame has `__array__` too, which loses its columns.
+    return isinstance(value, np.ndarray) or (hasattr(value, "__array__") and type(value).__name__ != "DataFrame")
+
+
+def declared(metadata: Mapping[str, Any]) -> dict[str, DeclaredInput]:
     """The inputs in a model's metadata."""
-    return {tensor["name"]: (tensor["datatype"], list(tensor["shape"])) for tensor in metadata.get("inputs", [])}
+    return {
+        tensor["name"]: DeclaredInput(
+            tensor["datatype"], list(tensor["shape"]), tensor.get("parameters", {}).get("content_type") == JSON
+        )
+        for tensor in metadata.get("inputs", [])
+    }
 
 
 def call(
@@ -70,7 +93,7 @@ def call(
 def _converted(
     model: str, name: str, value: Any, datatype: str | None, known: Declared | None
 ) -> tuple[Array, str | None]:
-    if hasattr(value, "__array__"):
+    if _is_array(value):
         return np.asarray(value), datatype
     if known is not None and not known:
         # The model declares no inputs: it may take any tensors.
@@ -78,10 +101,17 @@ def _converted(
     if known is None or name not in known:
         shown = ", ".join(known or ()) or "none"
         raise InvalidInput(f"model {model!r} has no input {name!r}, it has {shown}")
-    declared_datatype, shape = known[name]
+    declared_datatype, shape, is_document = known[name]
     datatype = datatype or declared_datatype
+    if not is_document and hasattr(value, "__array__"):
+        return np.asarray(value), datatype
     try:
-        array = _bytes_array(value, len(shape)) if datatype == datatypes.BYTES else _number_array(value, datatype)
+        if is_document:
+            array = _documents(value, len(shape))
+        elif datatype == datatypes.BYTES:
+            array = _bytes_array(value, len(shape))
+        else:
+            array = _number_array(value, datatype)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(f"input {name!r} cannot be converted to {datatype}: {error}") from None
     missing = len(shape) - array.ndim
@@ -89,6 +119,32 @@ def _converted(
     if missing > 0 and all(size in (-1, 1) for size in shape[:missing]):
         array = array.reshape((1,) * missing + array.shape)
     return array, datatype
+
+
+def _documents(value: Any, rank: int) -> Array:
+    """JSON documents: one, or with an axis one for each item of a list. `str` and `bytes` are their texts."""
+    value = _plain(value)
+    if rank and not isinstance(value, (list, tuple)):
+        raise TypeError(f"expected a list of rows, got {type(value).__name__}")
+    array: Array = np.empty(len(value) if rank else (), dtype=object)
+    rows = enumerate(value) if rank else [((), value)]
+    for place, row in rows:
+        array[place] = row if isinstance(row, (str, bytes)) else json.dumps(row, default=_plain, allow_nan=False)
+    return array
+
+
+def _plain(value: Any) -> Any:
+    """A data frame as columns, a dataclass or a model as a dict; other values unchanged."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
+    if type(value).__name__ == "DataFrame" and hasattr(value, "to_dict"):
+        is_pandas = type(value).__module__.startswith("pandas")
+        return value.to_dict(orient="list") if is_pandas else value.to_dict(as_series=False)
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _undeclared(name: str, value: Any, datatype: str | None) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -63,6 +64,21 @@ class Result(Mapping[str, Array]):
         if value.dtype != object:
             raise ValueError(f"the output is an array of {value.dtype}, not of text")
         return b"".join(value.ravel().tolist()).decode()
+
+    def json(self) -> Any:
+        """The only output as JSON: the value of its document, or a list of one value per row.
+
+        Numbers are those of the array; a BYTES element must be a JSON document.
+
+        Raises:
+            ValueError: there is no single output, or an element is not a JSON document.
+        """
+        value = self.value
+        if value.dtype != object:
+            return value.tolist()
+        if value.ndim == 0:
+            return json.loads(value.item())
+        return [json.loads(element) for element in value.ravel().tolist()]
 
     def __getitem__(self, name: str) -> Array:
         try:

@@ -39,6 +39,7 @@ struct Declared {
     text: bool,
     labels: Vec<String>,
     document: bool,
+    media_type: Option<String>,
     ragged: bool,
     pad_bytes: Option<Vec<u8>>,
 }
@@ -110,6 +111,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handle
         streams,
         buckets => |buckets: Vec<(String, Vec<f64>)>| buckets.into(),
         check_shapes,
+        plain_types,
         raw_requests: "open"
         ; ..several
     });
@@ -152,6 +154,7 @@ fn tensors(
             text: tensor.text,
             labels: tensor.labels.into_iter().map(String::into_boxed_str).collect(),
             document: tensor.document,
+            media_type: tensor.media_type.as_deref().map(Arc::from),
             described: documents
                 .remove(&tensor.name)
                 .map(|DeclaredDocument { schema, example }| Arc::new(Document { schema, example })),

@@ -106,6 +106,7 @@ impl ModelSpec {
             streams: self.streams,
             buckets: Arc::clone(&self.buckets),
             check_shapes: false,
+            plain_types: false,
             raw_requests: true,
             routes: Vec::new(),
             fallback: None,

@@ -37,6 +37,8 @@ pub struct ModelSpec {
     pub outputs: Vec<TensorSpec>,
     /// `None`: each request is one call, and tensors have no batch axis.
     pub batching: Option<Batching>,
+    /// Inputs have types of JSON values, forms or files. Requests may then be plain on the protocol's routes, too.
+    pub plain_types: bool,
     /// Maximum requests in the queue.
     pub max_queue: usize,
     /// Priorities, limits and timeouts of the queue.
@@ -77,6 +79,7 @@ impl Default for ModelSpec {
             inputs: Vec::new(),
             outputs: Vec::new(),
             batching: None,
+            plain_types: false,
             max_queue: 1024,
             queueing: Queueing::default(),
             sequences: None,

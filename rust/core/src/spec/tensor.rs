@@ -20,6 +20,8 @@ pub struct TensorSpec {
     pub labels: Arc<[Box<str>]>,
     /// Elements of a BYTES tensor are JSON documents, which JSON protocols may inline.
     pub document: bool,
+    /// Media type of a BYTES element, for example `image/png` (outputs only); `None` if it is not known.
+    pub media_type: Option<Arc<str>>,
     /// Schema of the JSON documents in a BYTES tensor. For descriptions only, not checked here.
     pub described: Option<Arc<Document>>,
     /// Representation of rows that differ in their first dimension; `None` if they share no batch.
@@ -55,6 +57,7 @@ impl TensorSpec {
             text: false,
             document: false,
             labels: Arc::default(),
+            media_type: None,
             described: None,
             ragged: None,
         }

@@ -22,7 +22,7 @@ use futures_util::{
 };
 use http::{HeaderMap, Response};
 use penstock_core::{Error, Kind, Result};
-use penstock_wire::grpc::timeout;
+use penstock_wire::grpc::{TIMEOUT_HEADER, timeout};
 use std::{
     future::Future,
     pin::Pin,
@@ -65,7 +65,7 @@ impl StreamCall {
         compressed: bool,
     ) -> Self {
         let strict = headers.get("triton_grpc_error").is_some_and(|value| value.as_bytes() == b"true");
-        let timeout = headers.get("grpc-timeout").and_then(|value| timeout(value.as_bytes()));
+        let timeout = headers.get(TIMEOUT_HEADER).and_then(|value| timeout(value.as_bytes()));
         let reader = RequestReader { context: context.clone(), headers, frames };
         Self {
             context: context.clone(),

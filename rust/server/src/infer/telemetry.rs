@@ -8,7 +8,10 @@ use crate::{
 };
 use http::{HeaderMap, HeaderValue};
 use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Result, Timings};
-use penstock_wire::{DecodedRequest, grpc::timeout};
+use penstock_wire::{
+    DecodedRequest,
+    grpc::{TIMEOUT_HEADER, timeout},
+};
 use std::{
     sync::Arc,
     time::{Duration, Instant},
@@ -67,7 +70,7 @@ impl<'a> RequestTelemetry<'a> {
     /// # Errors
     /// `InvalidInput` for a malformed header.
     pub(crate) fn deadline(&self, headers: &HeaderMap, requested: Option<Duration>) -> Result<Option<Instant>> {
-        self.deadline_within(headers.get("grpc-timeout"), requested)
+        self.deadline_within(headers.get(TIMEOUT_HEADER), requested)
     }
 
     /// As [`RequestTelemetry::deadline`], for the header's value.

@@ -6,13 +6,11 @@ use http::{HeaderMap, HeaderValue, Response, Uri, header::CONTENT_ENCODING};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::{
     coding::{ACCEPTED, Coding},
+    grpc::TIMEOUT_HEADER,
     rest::error::body,
 };
 
 pub(super) const JSON_LENGTH: &str = "inference-header-content-length";
-
-/// A deadline, as in gRPC.
-const TIMEOUT: &str = "grpc-timeout";
 
 /// Headers of an inference request that select its way: the first value of each. Found in one pass, because a look-up by
 /// name hashes the name.
@@ -35,7 +33,7 @@ impl<'a> InferHeaders<'a> {
                 "accept" => &mut found.accept,
                 "content-encoding" => &mut found.content_encoding,
                 JSON_LENGTH => &mut found.json_length,
-                TIMEOUT => &mut found.timeout,
+                TIMEOUT_HEADER => &mut found.timeout,
                 _ => continue,
             };
             slot.get_or_insert(value);

@@ -9,6 +9,8 @@ use std::borrow::Cow;
 pub(crate) enum Operation {
     /// V2 inference with one response.
     Infer,
+    /// Inference in the types of the model's handler.
+    Plain,
     /// V2 inference in another form.
     Generate(GenerateMode),
     /// A call of KServe's V1 protocol.
@@ -24,6 +26,8 @@ pub(crate) enum GenerateMode {
     GenerateStream,
     /// A stream of responses in the form of `infer`.
     InferStream,
+    /// A stream of values in the types of the model's handler.
+    PlainStream,
 }
 
 /// Verb of a V1 call.
@@ -43,12 +47,15 @@ pub(crate) struct ModelPath<'a> {
 }
 
 impl Operation {
-    /// Parses `/v2/models/{model}[/versions/{version}]/{operation}` and
-    /// `/v1/models/{model}[/versions/{version}]:{verb}`, whose colon may be percent-encoded. Returns `None` for any
-    /// other path.
+    /// Parses `/v2/models/{model}[/versions/{version}]/{operation}`, `/v1/models/{model}[/versions/{version}]:{verb}`,
+    /// whose colon may be percent-encoded, and `/models/{model}[/versions/{version}]`. Returns `None` for any other
+    /// path.
     pub(crate) fn parse(path: &str) -> Option<(Self, ModelPath<'_>)> {
         let Some(rest) = path.strip_prefix("/v2/models/") else {
-            return Self::parse_v1(path.strip_prefix("/v1/models/")?);
+            return match path.strip_prefix("/models/") {
+                Some(named) => Some((Self::Plain, ModelPath::parse(named)?)),
+                None => Self::parse_v1(path.strip_prefix("/v1/models/")?),
+            };
         };
         let (named, operation) = rest.rsplit_once('/')?;
         let operation = match operation {
@@ -135,6 +142,15 @@ mod tests {
         assert_eq!(parse(versioned), Some(("a".into(), Some("1".into()), generate(GenerateMode::GenerateStream))));
         assert_eq!(parse("/v2/models/a/infer_stream"), Some(("a".into(), None, generate(GenerateMode::InferStream))));
         for other in ["/v2/models/generate", "/v2/models//generate", "/v2/models/a/b/generate"] {
+            assert_eq!(parse(other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn plain_path_is_the_model_alone() {
+        assert_eq!(parse("/models/a%20b"), Some(("a b".into(), None, Operation::Plain)));
+        assert_eq!(parse("/models/a/versions/2"), Some(("a".into(), Some("2".into()), Operation::Plain)));
+        for other in ["/models/", "/models/a/", "/models/a/infer", "/models"] {
             assert_eq!(parse(other), None, "{other}");
         }
     }

@@ -15,6 +15,7 @@ use super::{
 use penstock_wire::openapi::{Tag, Takes};
 
 const INFER: Operation = Operation::Infer;
+const PLAIN: Operation = Operation::Plain;
 const GENERATE: Operation = Operation::Generate(GenerateMode::Generate);
 const GENERATE_STREAM: Operation = Operation::Generate(GenerateMode::GenerateStream);
 const INFER_STREAM: Operation = Operation::Generate(GenerateMode::InferStream);
@@ -116,6 +117,8 @@ pub(crate) static ROUTES: &[Route] = &[
         Takes::InferStream,
         ("infer_stream_version", Tag::Inference, STREAM),
     ),
+    infer("/models/{model}", PLAIN, Takes::Plain, ("call", Tag::Inference, "Call")),
+    infer("/models/{model}/versions/{version}", PLAIN, Takes::Plain, ("call_version", Tag::Inference, "Call")),
     get(
         "/v2/models/stats",
         STATISTICS,

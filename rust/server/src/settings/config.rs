@@ -8,7 +8,7 @@ use super::{
     tracing::Tracing,
 };
 use penstock_core::Dialect;
-use penstock_wire::{self as wire, coding::InflateLimits};
+use penstock_wire::{self as wire, coding::InflateLimits, rest::EncodeOptions};
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 /// The server's configuration.
@@ -82,6 +82,11 @@ impl Config {
             permissive: self.dialect.is_permissive(),
             ..wire::Limits::DEFAULT
         }
+    }
+
+    /// Returns the options of the JSON encoders.
+    pub(crate) fn encode_options(&self) -> EncodeOptions {
+        EncodeOptions { strict_json: self.strict_json }
     }
 }
 

@@ -34,4 +34,4 @@ pub use request_decoder::{Envelope, MessageDecoder};
 #[cfg(test)]
 pub(crate) use statistics::entry as statistics_entry;
 pub use statistics::statistics;
-pub use timeout::timeout;
+pub use timeout::{TIMEOUT_HEADER, timeout};

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Name of the header of a deadline, in gRPC and here in REST, too.
+pub const TIMEOUT_HEADER: &str = "grpc-timeout";
+
 /// Parses the value of a `grpc-timeout` header: one to eight digits and
 /// one of the units `H M S m u n` (hours, minutes, seconds, milli-, micro- and nanoseconds). `None`
 /// when it is anything else.

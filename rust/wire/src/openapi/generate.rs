@@ -57,11 +57,24 @@ pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
 
 fn members(tensors: &[Documented<'_>], elements: Elements<'_>) -> Map<String, Value> {
     let member = |(tensor, document): &Documented<'_>| {
+        if tensor.document {
+            return (tensor.name.to_string(), documents(document.as_deref(), elements));
+        }
         let element = tensor::element(tensor.datatype, Elements { document: document.as_deref(), ..elements });
         let several = json!({"type": "array", "items": element});
         (tensor.name.to_string(), json!({"anyOf": [element, several]}))
     };
     tensors.iter().map(member).collect()
+}
+
+/// A member of JSON documents: the document, or a list of one for each row. In a request it may be text, too.
+fn documents(document: Option<&str>, elements: Elements<'_>) -> Value {
+    let one = document.map_or(Value::Bool(true), |key| reference("schemas", key));
+    let several = json!({"type": "array", "items": one});
+    match elements.answered {
+        true => json!({"anyOf": [one, several]}),
+        false => json!({"anyOf": [one, several, {"type": "string", "contentMediaType": "application/json"}]}),
+    }
 }
 
 /// Description of an event stream.

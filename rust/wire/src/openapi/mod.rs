@@ -8,6 +8,7 @@ mod infer_schemas;
 mod model;
 mod model_routes;
 mod names;
+mod plain;
 mod raw_model;
 mod responses;
 mod routes;

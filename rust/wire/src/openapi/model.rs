@@ -3,7 +3,7 @@
 use super::{
     example, formats, generate, infer_schemas,
     names::{Keys, rebase, reference},
-    raw_model, responses,
+    plain, raw_model, responses,
     routes::{Route, Takes},
     site::{ServedModel, ServerDescription, max_rows},
     tensor::Documented,
@@ -55,6 +55,8 @@ pub(super) fn describe<'a>(
     }
     if !explains {
         formats::add_schemas(spec, &key, schemas);
+        schemas.insert(format!("{key}.PlainRequest"), plain::request(spec, &inputs));
+        schemas.insert(format!("{key}.PlainAnswer"), plain::answer(spec, &outputs, site.strict_json));
         schemas.insert(format!("{key}.FlatRequest"), generate::request(spec, &inputs));
         schemas.insert(format!("{key}.FlatAnswer"), generate::answer(spec, &outputs, site.strict_json));
     }
@@ -91,11 +93,13 @@ impl ModelSchemas<'_> {
     pub(super) fn operation(&self, route: &Route, site: &ServerDescription<'_>) -> Value {
         let spec = self.served.spec;
         let is_v2 = matches!(route.takes, Takes::Inference | Takes::InferStream);
-        let streams = matches!(route.takes, Takes::InferStream | Takes::GenerateStream);
+        let streams = matches!(route.takes, Takes::InferStream | Takes::GenerateStream)
+            || (route.takes == Takes::Plain && spec.streams);
         let (example, form) = match route.takes {
             // A raw-request model interprets its tensors itself.
             Takes::Inference | Takes::InferStream if spec.raw_requests => (None, ""),
             Takes::Inference | Takes::InferStream => (example::request(spec), ""),
+            Takes::Plain => (plain::request_example(spec), "Plain"),
             Takes::Generate | Takes::GenerateStream => (generate::request_example(spec), "Flat"),
             Takes::Predict | Takes::Explain | Takes::Nothing | Takes::Json(_) => (v1::request_example(spec), "V1"),
         };
@@ -112,6 +116,10 @@ impl ModelSchemas<'_> {
         let mut headers = json!({});
         if is_v2 {
             request[BINARY] = raw(BINARY_REQUEST);
+        }
+        if route.takes == Takes::Plain {
+            plain::add_files(spec, &mut request);
+            plain::add_answers(spec, &mut content);
         }
         if route.takes == Takes::Inference && spec.raw_requests {
             headers["Inference-Header-Content-Length"] = reference("headers", "JsonLength");

@@ -13,6 +13,8 @@ pub enum Takes {
     Generate,
     /// One flat JSON object with any number of responses.
     GenerateStream,
+    /// Values in the types of the path's model.
+    Plain,
     /// Instances of the path's model in V1's form.
     Predict,
     /// Instances of a model that has an explainer, in V1's form.

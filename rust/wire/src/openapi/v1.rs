@@ -49,15 +49,7 @@ pub(super) fn answer(spec: &ModelSpec, outputs: &[Documented<'_>], explains: boo
 
 /// Example request of one instance; `None` if it is too long or has documents without an example.
 pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
-    let mut named = Map::new();
-    for input in example::sent(spec)? {
-        let element = match (&input.described, example::element(input)?) {
-            (Some(_), Value::String(text)) => serde_json::from_str(&text).ok()?,
-            (_, element) => element,
-        };
-        let nest = |inner: Value, &axis: &usize| Value::Array(vec![inner; axis]);
-        named.insert(input.name.to_string(), example::shape(input, None).iter().rev().fold(element, nest));
-    }
+    let mut named = example_values(spec, None)?;
     let instance = match spec.inputs.as_slice() {
         [only] => named.remove(&*only.name)?,
         _ => named.into(),
@@ -65,21 +57,42 @@ pub(super) fn request_example(spec: &ModelSpec) -> Option<Value> {
     Some(example::with_sequence(spec, json!({"instances": [instance]})))
 }
 
+/// Example values by input name, with a batch axis of `rows` if set; `None` if they are too long or have documents
+/// without an example.
+pub(super) fn example_values(spec: &ModelSpec, rows: Option<usize>) -> Option<Map<String, Value>> {
+    let mut named = Map::new();
+    for input in example::sent(spec)? {
+        let element = match (&input.described, example::element(input)?) {
+            (Some(_), Value::String(text)) => serde_json::from_str(&text).ok()?,
+            (_, element) => element,
+        };
+        let nest = |inner: Value, &axis: &usize| Value::Array(vec![inner; axis]);
+        named.insert(input.name.to_string(), example::shape(input, rows).iter().rev().fold(element, nest));
+    }
+    Some(named)
+}
+
 /// One value of each tensor: an object by name, or the only one's value itself.
-fn values(spec: &ModelSpec, tensors: &[Documented<'_>], elements: Elements<'_>, with_batch: bool) -> Value {
+pub(super) fn values(spec: &ModelSpec, tensors: &[Documented<'_>], elements: Elements<'_>, with_batch: bool) -> Value {
+    let one = |(tensor, document): &Documented<'_>| value(spec, tensor, document.as_deref(), elements, with_batch);
+    let object = || by_name(spec, tensors, elements, with_batch);
+    match tensors {
+        [only] if elements.answered || only.0.document => one(only),
+        [only] => json!({"anyOf": [one(only), object()]}),
+        _ => object(),
+    }
+}
+
+/// An object of one value of each tensor.
+pub(super) fn by_name(spec: &ModelSpec, tensors: &[Documented<'_>], elements: Elements<'_>, with_batch: bool) -> Value {
     let one = |(tensor, document): &Documented<'_>| value(spec, tensor, document.as_deref(), elements, with_batch);
     let required = tensors.iter().filter(|(tensor, _)| !tensor.optional).map(|(tensor, _)| &*tensor.name);
-    let object = json!({
+    json!({
         "type": "object",
         "properties": tensors.iter().map(|entry| (entry.0.name.to_string(), one(entry))).collect::<Map<_, _>>(),
         "required": required.collect::<Vec<_>>(),
         "additionalProperties": false,
-    });
-    match tensors {
-        [only] if elements.answered || only.0.document => one(only),
-        [only] => json!({"anyOf": [one(only), object]}),
-        _ => object,
-    }
+    })
 }
 
 fn value(

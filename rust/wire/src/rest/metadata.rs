@@ -88,11 +88,25 @@ struct Tensor<'a> {
     name: &'a str,
     datatype: &'static str,
     shape: Vec<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    parameters: Option<Parameters<'a>>,
+}
+
+/// Parameters of a tensor of documents or files.
+#[derive(Serialize)]
+struct Parameters<'a> {
+    content_type: &'a str,
 }
 
 impl<'a> Tensor<'a> {
     fn new(spec: &'a TensorSpec, batched: bool) -> Self {
-        Self { name: &spec.name, datatype: spec.datatype.name(), shape: spec.wire_shape(batched) }
+        let content_type = if spec.document { Some("application/json") } else { spec.media_type.as_deref() };
+        Self {
+            name: &spec.name,
+            datatype: spec.datatype.name(),
+            shape: spec.wire_shape(batched),
+            parameters: content_type.map(|content_type| Parameters { content_type }),
+        }
     }
 }
 
@@ -135,5 +149,9 @@ mod tests {
                 r#""outputs":[{"name":"sum","datatype":"FP32","shape":[-1,4]}]}"#
             )
         );
+        let document = TensorSpec { document: true, ..testing::tensor("d", penstock_core::Datatype::Bytes, &[]) };
+        assert!(text(model(&testing::model("m", vec![document], Vec::new()), &["1"])).contains(
+            r#"{"name":"d","datatype":"BYTES","shape":[],"parameters":{"content_type":"application/json"}}"#
+        ));
     }
 }

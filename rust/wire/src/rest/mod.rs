@@ -13,6 +13,7 @@ mod events;
 pub mod generate;
 pub mod metadata;
 mod parameters;
+pub mod plain;
 pub mod repository;
 mod request_input;
 mod request_json;
@@ -24,6 +25,7 @@ mod statistics;
 pub(crate) mod testing;
 mod triton_metrics;
 pub mod v1;
+mod values;
 
 pub use crate::Limits;
 pub use client_request::encode_request;

@@ -2,4 +2,5 @@
 
 pub(crate) mod array_bodies;
 pub(crate) mod compress;
+pub(crate) mod plain_body;
 pub(crate) mod receive;

@@ -5,9 +5,12 @@ use crate::{
     body::{Body, RequestBody, offload},
     infer::{RequestScope, RequestTelemetry, Responses, StreamTelemetry, request_headers, timing_headers},
     rest::{
-        codec::receive::{receive, receive_whole, whole},
+        codec::{
+            plain_body::PlainBody,
+            receive::{receive, receive_whole, whole},
+        },
         error,
-        headers::json_length,
+        headers::{InferHeaders, json_length},
         operation::GenerateMode,
     },
     state::{App, Context, RequestGuard},
@@ -21,7 +24,7 @@ use penstock_core::{Error, Model, Result, footprint};
 use penstock_wire::{
     DecodedRequest,
     rest::{
-        self as wire, EncodeOptions,
+        self as wire,
         generate::{self as form, Form, GenerateRequest, Writer},
     },
 };
@@ -65,7 +68,9 @@ async fn compute_response<B: RequestBody>(
     let result = async {
         match mode {
             GenerateMode::Generate => alone(app, responses?, form).await,
-            GenerateMode::GenerateStream | GenerateMode::InferStream => stream(app, responses?, form).await,
+            GenerateMode::GenerateStream | GenerateMode::InferStream | GenerateMode::PlainStream => {
+                stream(app, responses?, form).await
+            }
         }
     };
     result.await.map_err(Failure::recorded)
@@ -81,6 +86,11 @@ async fn decode<B: RequestBody>(
     guard: &mut RequestGuard,
 ) -> Result<(DecodedRequest, Form)> {
     let (spec, config) = (model.spec(), &app.config);
+    if mode == GenerateMode::PlainStream {
+        let described = InferHeaders::of(headers);
+        let (decoded, _) = PlainBody::Always.receive(spec, (&described, headers), body, config, guard).await?;
+        return Ok((decoded, Form::Plain));
+    }
     if mode == GenerateMode::InferStream || json_length(headers)?.is_some() {
         return Ok((only_json(receive(spec, headers, body, config, guard).await?), Form::Infer));
     }
@@ -121,7 +131,8 @@ async fn alone(app: &App, mut responses: Responses, form: Form) -> Result<Respon
         return Err(error);
     }
     let mut body = Vec::with_capacity(256);
-    let writer = Writer { spec: responses.model().spec(), plan: &responses.plan, form, options: options(app) };
+    let writer =
+        Writer { spec: responses.model().spec(), plan: &responses.plan, form, options: app.config.encode_options() };
     writer.object(&mut body, &first)?;
     let mut response = error::json(200, Bytes::from(body));
     if app.config.timing_headers {
@@ -133,7 +144,7 @@ async fn alone(app: &App, mut responses: Responses, form: Form) -> Result<Respon
 /// Returns responses as events. An error before the first event sets the status.
 async fn stream(app: &App, mut responses: Responses, form: Form) -> Result<Response<Body>> {
     let first = responses.next().await.transpose()?;
-    let events = EventStream::new(responses, form, options(app), first)?;
+    let events = EventStream::new(responses, form, app.config.encode_options(), first)?;
     let mut response = Response::new(Body::Streamed(axum::body::Body::new(events)));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
@@ -141,10 +152,6 @@ async fn stream(app: &App, mut responses: Responses, form: Form) -> Result<Respo
     // Proxies shall forward each event at once.
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     Ok(response)
-}
-
-fn options(app: &App) -> EncodeOptions {
-    EncodeOptions { strict_json: app.config.strict_json }
 }
 
 /// Returns the logged status of a stream's outcome.

@@ -14,6 +14,7 @@ use crate::{
             array_bodies as bodies,
             array_bodies::Formats,
             compress,
+            plain_body::{PlainBody, PlainForm},
             receive::{BodyHead, receive_described},
         },
         error,
@@ -28,7 +29,7 @@ use penstock_core::{
 };
 use penstock_wire::{
     DecodedRequest,
-    rest::{self as wire, EncodeOptions, Encoded, bodies::Format},
+    rest::{self as wire, Encoded, bodies::Format},
 };
 use std::{pin::Pin, sync::Arc, time::Instant};
 
@@ -42,11 +43,32 @@ pub(crate) struct Inference<'a, B> {
     pub(crate) protocol: Protocol,
 }
 
-/// Answers one inference request.
-pub(crate) async fn infer<B: RequestBody>(context: &Context, mut request: Inference<'_, B>) -> Response<Body> {
+/// Form of a response's body.
+#[derive(Debug)]
+enum ResponseForm {
+    /// The protocol's own.
+    Infer,
+    Array(Format),
+    Plain(Box<PlainForm>),
+}
+
+/// Answers one inference request of the protocol, or one in plain types where the model has such.
+pub(crate) fn infer<'a, B: RequestBody>(
+    context: &'a Context,
+    request: Inference<'a, B>,
+) -> impl Future<Output = Response<Body>> + Send {
+    infer_as(context, PlainBody::ByShape, request)
+}
+
+/// Answers one inference request whose body may be plain.
+pub(crate) async fn infer_as<B: RequestBody>(
+    context: &Context,
+    plain: PlainBody,
+    mut request: Inference<'_, B>,
+) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
     let mut labels = RequestLabels::default();
-    match compute_response(context, &mut request, &telemetry, &mut labels).await {
+    match compute_response(context, plain, &mut request, &telemetry, &mut labels).await {
         Ok(response) => response,
         Err(error) => {
             let response = error::response(&context.app, &error);
@@ -62,6 +84,7 @@ pub(crate) async fn infer<B: RequestBody>(context: &Context, mut request: Infere
 /// is moved with each request.
 async fn compute_response<B: RequestBody>(
     context: &Context,
+    plain: PlainBody,
     request: &mut Inference<'_, B>,
     telemetry: &RequestTelemetry<'_>,
     labels: &mut RequestLabels,
@@ -72,7 +95,17 @@ async fn compute_response<B: RequestBody>(
     let (mut guard, model) = admit(app, body, &mut labels.model, find, Model::check_single_response).await?;
     let described = InferHeaders::of(headers);
     let formats = Formats::of(&described);
+    let mut form = formats.response.map_or(ResponseForm::Infer, ResponseForm::Array);
     let decoded = match formats.request {
+        None if plain.may_be(model.spec(), &described) => {
+            let head = (&described, headers);
+            let (decoded, is_plain) =
+                Box::pin(plain.receive(model.spec(), head, body, &app.config, &mut guard)).await?;
+            if is_plain && formats.response.is_none() {
+                form = ResponseForm::Plain(Box::new(PlainForm::of(model.spec(), described.accept)));
+            }
+            decoded
+        }
         None => {
             let coding = if described.content_encoding.is_some() { content_coding(headers)? } else { None };
             let head = BodyHead { coding, json_len: to_json_length(described.json_length)? };
@@ -83,14 +116,16 @@ async fn compute_response<B: RequestBody>(
             Box::pin(bodies::receive(model.spec(), request, body, &app.config, &mut guard)).await?
         }
     };
-    let call = Call { context, model: &model, headers, telemetry, format: formats.response };
+    let call = Call { context, model: &model, headers, telemetry, form: &form };
     let (mut submission, plan) = call.submit(decoded, described.timeout, &mut guard, &mut labels.id)?;
     let response = submission.wait().await?;
     telemetry.computed();
-    match call.respond(plan, response) {
-        Responded::Now(response) => response,
-        Responded::Later(response) => response.await,
-    }
+    // Not awaited in the match, whose value would be a part of the future.
+    let later = match call.respond(plan, response) {
+        Responded::Now(response) => return response,
+        Responded::Later(response) => response,
+    };
+    later.await
 }
 
 /// A request that is admitted and decoded.
@@ -100,8 +135,7 @@ struct Call<'a> {
     model: &'a Arc<Model>,
     headers: &'a HeaderMap,
     telemetry: &'a RequestTelemetry<'a>,
-    /// Format of the response; `None` is the protocol's own.
-    format: Option<Format>,
+    form: &'a ResponseForm,
 }
 
 /// A response, or the future of one that takes more steps.
@@ -120,10 +154,12 @@ impl<'a> Call<'a> {
         guard: &mut RequestGuard,
         id: &mut String,
     ) -> Result<(Submission<'a>, ResponsePlan)> {
-        let Self { context, model, headers, telemetry, format } = *self;
+        let Self { context, model, headers, telemetry, form } = *self;
         let app = &context.app;
         guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
-        if let Some(format) = format.filter(|_| !model.spec().raw_requests) {
+        if let ResponseForm::Array(format) = *form
+            && !model.spec().raw_requests
+        {
             wire::bodies::check_response(format, model.spec(), &decoded.plan)?;
         }
         if app.log.logs_requests() {
@@ -140,8 +176,9 @@ impl<'a> Call<'a> {
     /// Encodes a response. One without a head or rare options is encoded at once, if it is small.
     fn respond(self, plan: ResponsePlan, response: InferResponse) -> Responded<'a> {
         let config = &self.context.app.config;
-        let is_plain = response.head.is_none() && self.format.is_none() && !config.compress_answers;
-        if is_plain && !classify::is_requested(&plan) && json_bytes(&plan, &response) < offload::MIN_BYTES {
+        let is_simple =
+            response.head.is_none() && !matches!(self.form, ResponseForm::Array(_)) && !config.compress_answers;
+        if is_simple && !classify::is_requested(&plan) && json_bytes(&plan, &response) < offload::MIN_BYTES {
             return Responded::Now(self.respond_now(&plan, &response));
         }
         Responded::Later(Box::pin(self.respond_later(plan, response)))
@@ -150,8 +187,11 @@ impl<'a> Call<'a> {
     fn respond_now(&self, plan: &ResponsePlan, response: &InferResponse) -> Result<Response<Body>> {
         let Self { context, model, telemetry, .. } = *self;
         let start = Instant::now();
-        let encoded = wire::encode(model.spec(), plan, response, &options(context))?;
-        let mut http_response = to_http(encoded)?;
+        let options = context.app.config.encode_options();
+        let mut http_response = match self.form {
+            ResponseForm::Plain(form) => form.encode(model.spec(), response, &options)?,
+            _ => to_http(wire::encode(model.spec(), plan, response, &options)?)?,
+        };
         model.metrics().encode.observe(start.elapsed().as_secs_f64());
         let memory = ResponseMemory::of(&context.app, http_response.body().bytes())?;
         telemetry.succeeded(model, &plan.id, 200, response.timings);
@@ -162,13 +202,12 @@ impl<'a> Call<'a> {
     }
 
     async fn respond_later(self, plan: ResponsePlan, response: InferResponse) -> Result<Response<Body>> {
-        let Self { context, model, headers, telemetry, format } = self;
+        let Self { context, model, headers, telemetry, form } = self;
         let app = &context.app;
         let (plan, mut response) = complete(model, plan, response).await?;
         let timings = response.timings;
         let head = response_head::take(&mut response);
-        let (mut http_response, plan) =
-            encode_response(context, model, format, head.as_ref(), (plan, response)).await?;
+        let (mut http_response, plan) = encode_response(context, model, form, head.as_ref(), (plan, response)).await?;
         let memory = ResponseMemory::of(app, http_response.body().bytes())?;
         match head {
             None => telemetry.succeeded(model, &plan.id, 200, timings),
@@ -190,15 +229,20 @@ impl<'a> Call<'a> {
 async fn encode_response(
     context: &Context,
     model: &Arc<Model>,
-    format: Option<Format>,
+    form: &ResponseForm,
     head: Option<&ResponseHead>,
     (plan, response): (ResponsePlan, InferResponse),
 ) -> Result<(Response<Body>, ResponsePlan)> {
     let start = Instant::now();
-    let encoded = match (head.filter(|head| head.body.is_some()), format) {
+    let encoded = match (head.filter(|head| head.body.is_some()), form) {
         (Some(head), _) => (response_head::to_response(&context.app, model, head)?, plan),
-        (None, Some(format)) => bodies::encode(format, model, plan, response).await?,
-        (None, None) => {
+        (None, ResponseForm::Array(format)) => bodies::encode(*format, model, plan, response).await?,
+        (None, ResponseForm::Plain(form)) => {
+            let (spec, options, own) = (Arc::clone(model.spec()), context.app.config.encode_options(), form.clone());
+            let bytes = json_bytes(&plan, &response);
+            (offload::run(bytes, move || own.encode(&spec, &response, &options)).await?, plan)
+        }
+        (None, ResponseForm::Infer) => {
             let (encoded, plan) = encode(context, model, plan, response).await?;
             (to_http(encoded)?, plan)
         }
@@ -224,12 +268,9 @@ fn encode(
     plan: ResponsePlan,
     response: InferResponse,
 ) -> Offloaded<(Encoded, ResponsePlan)> {
-    let (bytes, options, spec) = (json_bytes(&plan, &response), options(context), Arc::clone(model.spec()));
+    let (bytes, options) = (json_bytes(&plan, &response), context.app.config.encode_options());
+    let spec = Arc::clone(model.spec());
     offload::run(bytes, move || Ok((wire::encode(&spec, &plan, &response, &options)?, plan)))
-}
-
-fn options(context: &Context) -> EncodeOptions {
-    EncodeOptions { strict_json: context.app.config.strict_json }
 }
 
 /// Returns about the bytes of a response's JSON. As text an element takes twice its bytes.

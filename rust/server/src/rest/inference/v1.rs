@@ -17,10 +17,7 @@ use http::Response;
 use penstock_core::{Error, InferResponse, Kind, Model, ResponsePlan, Result, footprint};
 use penstock_wire::{
     DecodedRequest,
-    rest::{
-        EncodeOptions,
-        v1::{self, Form, PredictRequest},
-    },
+    rest::v1::{self, Form, PredictRequest},
 };
 use std::{sync::Arc, time::Instant};
 
@@ -128,7 +125,7 @@ async fn encode(
     responses: Vec<InferResponse>,
 ) -> Result<Vec<u8>> {
     let start = Instant::now();
-    let options = EncodeOptions { strict_json: context.app.config.strict_json };
+    let options = context.app.config.encode_options();
     let tensors = responses.iter().flat_map(|response| &response.outputs);
     // As text an element takes about twice its bytes.
     let json_bytes = tensors.map(|tensor| tensor.as_slice().len()).sum::<usize>() * 2;

@@ -7,7 +7,7 @@ use crate::{
         reader::{Reader, Skip},
         target::Target,
     },
-    rest::parameters::RequestParameters,
+    rest::{parameters::RequestParameters, values::Column},
 };
 use penstock_core::{
     Buffer, Error, InferRequest, ModelSpec, Protocol, RequestMetadata, ResponsePlan, Result, Shape, Tensor, TensorSpec,
@@ -26,7 +26,8 @@ pub struct GenerateRequest {
 /// Reads a generate request for a model.
 ///
 /// Shapes follow from the signature: fixed axes must divide the number of elements, the innermost
-/// variable one takes what is left, every other is 1. A scalar is one element.
+/// variable one takes what is left, every other is 1. A scalar is one element. A JSON document is itself, or its text
+/// in a string.
 ///
 /// ```
 /// use penstock_core::{Datatype, ModelSpec, TensorSpec};
@@ -149,6 +150,12 @@ impl Builder<'_> {
         let declared = &self.spec.inputs[index];
         if self.tensors.iter().any(|(known, _)| *known == index) {
             return Err(Error::invalid(format!("input '{}' is given twice", declared.name)));
+        }
+        if declared.document && reader.peek() != Some(b'"') {
+            let mut column = Column::new(self.spec, self.limits, index, self.spec.batching.is_some());
+            column.read(reader)?;
+            self.tensors.push(column.finish(None)?);
+            return Ok(());
         }
         let count = self.count(reader, &declared.name)?;
         let shape = shape(self.spec, declared, count.unwrap_or(1))?;

@@ -7,7 +7,8 @@ use crate::{
     },
     rest::{
         encode::{self, EncodeOptions, write_parameter, write_parameters},
-        error,
+        error, plain,
+        values::Writers,
     },
 };
 use penstock_core::{Error, InferResponse, Kind, ModelSpec, Parameters, ResponsePlan, Result};
@@ -22,6 +23,8 @@ pub enum Form {
         /// The request has `details`.
         details: bool,
     },
+    /// Values in the types of the model's handler.
+    Plain,
 }
 
 /// Encoder of the responses to one request.
@@ -64,7 +67,7 @@ impl Writer<'_> {
     /// Appends a response as one JSON object.
     ///
     /// The members of a generated object are `id`, `model_name`, `model_version`, the handler's parameters and all
-    /// outputs. An output of one element is a scalar, any other a flat list.
+    /// outputs. An output of one element is a scalar, any other a flat list; a JSON document is itself.
     ///
     /// # Errors
     /// `InvalidInput` for a BYTES output that is not text; `Internal` when outputs are missing.
@@ -76,6 +79,7 @@ impl Writer<'_> {
                 Ok(())
             }
             Form::Generated { details } => self.generated(out, response, details),
+            Form::Plain => plain::append(out, self.spec, response, &self.options),
         }
     }
 
@@ -102,6 +106,10 @@ impl Writer<'_> {
             string::write(out, &declared.name);
             out.push(b':');
             let start = out.len();
+            if declared.document {
+                Writers::of_output(declared, tensor, self.options).write(out, false)?;
+                continue;
+            }
             write::write(out, &declared.name, tensor, Style { strict, base64: false })?;
             if tensor.shape().iter().product::<usize>() == 1 {
                 // The brackets of the only element.

@@ -1,6 +1,5 @@
 //! Decodes the body of a V1 call.
 
-use super::table::Table;
 use crate::{
     Limits,
     json::{
@@ -8,7 +7,7 @@ use crate::{
         reader::{Reader, Skip},
     },
     request_schema::refuse_raw_request_model,
-    rest::parameters::RequestParameters,
+    rest::{parameters::RequestParameters, values::Table},
 };
 use penstock_core::{Error, InferRequest, ModelSpec, RequestMetadata, Result};
 use std::time::Duration;

@@ -1,9 +1,7 @@
 //! KServe's V1 protocol, which is TensorFlow Serving's: a list of instances, or the inputs as a whole.
 
-mod column;
 mod decode;
 mod encode;
-mod table;
 #[cfg(test)]
 mod tests;
 

@@ -19,7 +19,7 @@ const LEVELS: usize = 3;
 
 /// The values of one input so far.
 #[derive(Debug)]
-pub(super) struct Column<'s> {
+pub(crate) struct Column<'s> {
     model: &'s ModelSpec,
     spec: &'s TensorSpec,
     limits: &'s Limits,
@@ -33,14 +33,14 @@ pub(super) struct Column<'s> {
 
 impl<'s> Column<'s> {
     /// The column of input `index`. `with_batch` is whether the values have the batch axis themselves.
-    pub(super) fn new(model: &'s ModelSpec, limits: &'s Limits, index: usize, with_batch: bool) -> Self {
+    pub(crate) fn new(model: &'s ModelSpec, limits: &'s Limits, index: usize, with_batch: bool) -> Self {
         let spec = &model.inputs[index];
         let axes = with_batch.then_some(None).into_iter().chain(spec.dims.iter().copied()).collect();
         Self { model, spec, limits, index, axes, buffer: aligned_with_capacity(0), count: 0 }
     }
 
     /// Its declaration.
-    pub(super) fn spec(&self) -> &'s TensorSpec {
+    pub(crate) fn spec(&self) -> &'s TensorSpec {
         self.spec
     }
 
@@ -48,7 +48,7 @@ impl<'s> Column<'s> {
     ///
     /// # Errors
     /// `InvalidInput` that names the input, what it got and what it expects.
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+    pub(crate) fn read(&mut self, reader: &mut Reader<'_>) -> Result<()> {
         reader.peek();
         let start = reader.at();
         match self.values(reader, 0) {
@@ -64,7 +64,7 @@ impl<'s> Column<'s> {
     ///
     /// # Errors
     /// `InvalidInput` for a shape that the model does not accept.
-    pub(super) fn finish(self, batch: Option<usize>) -> Result<(usize, Tensor)> {
+    pub(crate) fn finish(self, batch: Option<usize>) -> Result<(usize, Tensor)> {
         let shape: Shape = batch.into_iter().chain(self.axes.iter().map(|axis| axis.unwrap_or(0))).collect();
         let datatype = self.spec.datatype;
         self.model.check_input(self.index, datatype, &shape)?;

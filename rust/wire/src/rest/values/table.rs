@@ -7,14 +7,14 @@ use smallvec::SmallVec;
 
 /// The inputs of one request on their way to tensors.
 #[derive(Debug)]
-pub(super) struct Table<'s> {
+pub(crate) struct Table<'s> {
     spec: &'s ModelSpec,
     columns: SmallVec<[Column<'s>; 2]>,
 }
 
 impl<'s> Table<'s> {
     /// An empty table. `with_batch` is whether the values have the batch axis themselves.
-    pub(super) fn new(spec: &'s ModelSpec, limits: &'s Limits, with_batch: bool) -> Self {
+    pub(crate) fn new(spec: &'s ModelSpec, limits: &'s Limits, with_batch: bool) -> Self {
         let columns = (0..spec.inputs.len()).map(|index| Column::new(spec, limits, index, with_batch)).collect();
         Self { spec, columns }
     }
@@ -23,10 +23,10 @@ impl<'s> Table<'s> {
     ///
     /// # Errors
     /// `InvalidInput` that names the input.
-    pub(super) fn read(&mut self, reader: &mut Reader<'_>, row: usize) -> Result<()> {
+    pub(crate) fn read(&mut self, reader: &mut Reader<'_>, row: usize) -> Result<()> {
         match self.columns.as_mut_slice() {
             [column] if !is_named(reader, column)? => column.read(reader)?,
-            _ => self.read_object(reader, row)?,
+            _ => self.read_object(reader, row, false)?,
         }
         self.check(row)
     }
@@ -35,13 +35,23 @@ impl<'s> Table<'s> {
     ///
     /// # Errors
     /// `InvalidInput` for shapes that the model does not accept.
-    pub(super) fn finish(self, rows: Option<usize>) -> Result<InferRequest> {
+    pub(crate) fn finish(self, rows: Option<usize>) -> Result<InferRequest> {
         let given = self.columns.into_iter().filter(|column| column.count > 0);
         let tensors = given.map(|column| column.finish(rows)).collect::<Result<SmallVec<[_; 2]>>>()?;
         InferRequest::assemble(self.spec, tensors, Protocol::Http)
     }
 
-    fn read_object(&mut self, reader: &mut Reader<'_>, row: usize) -> Result<()> {
+    /// Reads one value of each input from an object by name. `null` stands for an optional input that is not given.
+    ///
+    /// # Errors
+    /// `InvalidInput` that names the input.
+    pub(crate) fn read_named(&mut self, reader: &mut Reader<'_>) -> Result<()> {
+        self.read_object(reader, 0, true)?;
+        self.check(0)
+    }
+
+    /// `nullable`: `null` stands for an optional input that is not given.
+    fn read_object(&mut self, reader: &mut Reader<'_>, row: usize, nullable: bool) -> Result<()> {
         if reader.peek() != Some(b'{') {
             return Err(Error::invalid(format!(
                 "expected an object with the inputs of model '{}': {}",
@@ -59,6 +69,9 @@ impl<'s> Table<'s> {
             }
             if column.count < row {
                 return Err(Error::invalid(format!("input '{name}' is given, the instances before it lack it")));
+            }
+            if nullable && column.spec().optional && reader.peek() == Some(b'n') && reader.word("null") {
+                continue;
             }
             column.read(reader)?;
         }
