@@ -38,10 +38,10 @@ pub use reply::{
     Ticket, replies, reply,
 };
 pub use request::{
-    BodyChunks, Client, DecodedInput, Headers, HttpRequest, InferRequest, InferResponse, InterpreterTimes, Parameter,
-    Parameters, Protocol, RawRequest, RequestContext, RequestMetadata, RequestOutput, RequestedOutput, ResponseHead,
-    ResponsePlan, RowFailures, Schedule, SequenceId, SpanIds, SpanRecorder, Step, Timings, TraceText, Traced,
-    TracedBatch, classify, enable_request_contexts, footprint, request_contexts_enabled,
+    BodyChunks, BodySource, Client, DecodedInput, Headers, HttpRequest, InferRequest, InferResponse, InterpreterTimes,
+    Parameter, Parameters, Protocol, RawRequest, RequestContext, RequestMetadata, RequestOutput, RequestedOutput,
+    ResponseHead, ResponsePlan, RowFailures, Schedule, SequenceId, SpanIds, SpanRecorder, SplicedBody, Step, Timings,
+    TraceText, Traced, TracedBatch, classify, enable_request_contexts, footprint, request_contexts_enabled,
 };
 pub use route::{Route, RouteTable, TableMatch};
 pub use spec::{

@@ -1,6 +1,6 @@
 //! Requests of a batch.
 
-use crate::{CancelProbe, InferRequest, Reply};
+use crate::{CancelProbe, CompletionQueue, InferRequest, Reply};
 use std::time::Duration;
 
 /// One request of a batch.
@@ -21,5 +21,10 @@ impl Part {
     /// Handle that reports an abandoned request.
     pub fn cancel_probe(&self) -> Option<CancelProbe> {
         self.reply.cancel_probe()
+    }
+
+    /// Completion queue of the client's I/O thread; `None` for a client without one.
+    pub fn completions(&self) -> Option<&CompletionQueue> {
+        self.reply.completions()
     }
 }

@@ -40,6 +40,8 @@ struct State {
     /// Task of a handler that does not block: woken when a full channel has room again, and when the client leaves.
     producer: Option<Waker>,
     ended: bool,
+    /// Queue of the client's thread, in place of the one of its request.
+    completions: Option<CompletionQueue>,
 }
 
 /// State that both ends share.
@@ -74,6 +76,11 @@ impl Channel {
             return;
         }
         state.ended = chunk.as_ref().map_or(true, |chunk| chunk.last);
+        if self.is_abandoned() {
+            // Nobody takes it, and what it holds may refer to this channel.
+            drop(state);
+            return drop(chunk);
+        }
         state.waiting.push_back(chunk);
         if !state.deferred || state.ended || state.waiting.len() >= DEFERRED {
             wake(state, completions);
@@ -131,8 +138,9 @@ fn wake_producer(channel: &Channel, state: MutexGuard<'_, State>) {
 
 fn wake(mut state: MutexGuard<'_, State>, completions: Option<&CompletionQueue>) {
     let waker = state.waker.take();
+    let own = state.completions.clone();
     drop(state);
-    match (waker, completions) {
+    match (waker, own.as_ref().or(completions)) {
         (Some(waker), Some(completions)) => completions.wake_deferred(waker),
         (Some(waker), None) => waker.wake(),
         (None, _) => {}
@@ -143,6 +151,14 @@ impl ResponseStream {
     /// With `deferred`, a poll that waits is woken when many chunks wait or the stream ends, not by each chunk.
     pub fn set_deferred(&mut self, deferred: bool) {
         self.deferred = deferred;
+    }
+
+    /// From now on, wakes the client through the queue of its I/O thread.
+    pub fn set_completions(&mut self, completions: CompletionQueue) {
+        let mut state = self.channel.lock();
+        // A waker of another thread is not for this queue.
+        state.waker = None;
+        state.completions = Some(completions);
     }
 
     /// Polls for the next chunk; `None` at the end.
@@ -181,7 +197,10 @@ impl Drop for ResponseStream {
     fn drop(&mut self) {
         self.channel.left.store(true, Ordering::Release);
         // Takes the lock, so that a handler between its check and its wait gets the notification.
-        wake_producer(&self.channel, self.channel.lock());
+        let mut state = self.channel.lock();
+        let unread = std::mem::take(&mut state.waiting);
+        wake_producer(&self.channel, state);
+        drop(unread);
     }
 }
 
@@ -241,6 +260,25 @@ mod tests {
         let handler = std::thread::spawn(move || waiting.wait_for_room(Duration::from_secs(60)));
         chunks.next().await.unwrap().unwrap();
         assert!(handler.join().unwrap());
+    }
+
+    /// A chunk whose body owns `mark`.
+    fn marked(mark: &Arc<[u8]>) -> Result<ResponseChunk> {
+        let body = Some(bytes::Bytes::from_owner(Arc::clone(mark)));
+        let head = crate::ResponseHead { body, ..crate::ResponseHead::default() };
+        let response = InferResponse { head: Some(Box::new(head)), ..InferResponse::default() };
+        Ok(ResponseChunk { response, last: false })
+    }
+
+    #[test]
+    fn chunks_of_a_client_that_left_are_dropped() {
+        let (mark, (channel, chunks)) = (Arc::from(*b"a"), channel());
+        channel.push(marked(&mark), None);
+        assert_eq!(Arc::strong_count(&mark), 2);
+        drop(chunks);
+        assert_eq!(Arc::strong_count(&mark), 1);
+        channel.push(marked(&mark), None);
+        assert_eq!(Arc::strong_count(&mark), 1);
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod response;
 mod row_failures;
 mod schedule;
 mod size;
+mod spliced_body;
 mod trace;
 
 pub use self::{
@@ -22,6 +23,7 @@ pub use self::{
     response::{BodyChunks, InferResponse, InterpreterTimes, RequestedOutput, ResponsePlan, Timings},
     row_failures::RowFailures,
     schedule::{Client, Schedule, SequenceId, Step},
+    spliced_body::{BodySource, SplicedBody},
     trace::{SpanIds, SpanRecorder, TraceText, Traced, TracedBatch},
 };
 pub(crate) use self::{schedule::LONGEST_ID, size::Lengths, trace::traced};

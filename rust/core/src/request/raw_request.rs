@@ -3,7 +3,7 @@
 //! A raw-request model declares no inputs and outputs. It accepts any tensors, or a raw HTTP request to one of its
 //! routes. A batch is a list of whole requests: rows are not joined.
 
-use super::{Headers, InferResponse, Parameters, Timings};
+use super::{Headers, InferResponse, Parameters, SplicedBody, Timings};
 use crate::{Error, ModelSpec, Outputs, Queueing, Result, TensorSpec, VersionPolicy};
 use bytes::Bytes;
 use std::{borrow::Cow, sync::Arc};
@@ -55,6 +55,8 @@ pub struct ResponseHead {
     pub headers: Headers,
     /// Complete body, in place of tensors.
     pub body: Option<Bytes>,
+    /// Bytes that follow `body`, in a chunk of a streamed response over HTTP. Other protocols ignore them.
+    pub splice: Option<SplicedBody>,
     /// Id of the response, if it differs from the request's.
     pub id: Option<Box<str>>,
 }
@@ -137,7 +139,7 @@ impl InferResponse {
 impl Default for ResponseHead {
     /// Status 200 without tensors.
     fn default() -> Self {
-        Self { names: Box::default(), status: 200, headers: Headers::default(), body: None, id: None }
+        Self { names: Box::default(), status: 200, headers: Headers::default(), body: None, splice: None, id: None }
     }
 }
 

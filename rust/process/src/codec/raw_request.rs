@@ -113,6 +113,8 @@ impl HeadMessage<'_> {
             status: self.status,
             headers: self.headers.into_iter().collect(),
             body: self.body.map(|body| Bytes::copy_from_slice(body.0)),
+            // No handler in a process calls models, whose streams these are.
+            splice: None,
             id: self.id.map(Into::into),
         }
     }
@@ -167,7 +169,8 @@ mod tests {
     fn heads_round_trip() {
         let headers = [("a", "b")].into_iter().collect();
         let body = Some(Bytes::from_static(b"no"));
-        let head = ResponseHead { names: names(&["y"]), status: 404, headers, body, id: Some("7".into()) };
+        let head =
+            ResponseHead { names: names(&["y"]), status: 404, headers, body, splice: None, id: Some("7".into()) };
         for head in [None, Some(ResponseHead::default()), Some(head)] {
             let encoded = encode(&head.as_ref().map(HeadMessage::from)).unwrap();
             let message: Option<HeadMessage<'_>> = decode(&encoded).unwrap();

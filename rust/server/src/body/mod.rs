@@ -1,6 +1,7 @@
 //! Bodies of requests and responses, inflation, and work on blocking threads.
 
 mod flush_clock;
+mod frames;
 pub(crate) mod inflate;
 pub(crate) mod offload;
 mod request_body;
@@ -9,6 +10,7 @@ mod timed_body;
 mod turn;
 
 pub(crate) use flush_clock::FlushClock;
+pub(crate) use frames::Frames;
 pub(crate) use request_body::{RequestBody, next_chunk};
 pub(crate) use response_body::Body;
 pub(crate) use timed_body::TimedBody;

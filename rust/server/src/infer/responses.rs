@@ -12,7 +12,7 @@ use std::{
     pin::Pin,
     sync::Arc,
     task::{Poll, ready},
-    time::Instant,
+    time::{Duration, Instant},
 };
 use tokio::time::{Sleep, sleep, sleep_until};
 
@@ -144,6 +144,14 @@ impl Responses {
             self.model().queue().reject_overdue();
         }
         expired
+    }
+
+    /// Lets the deadline pass for some time more. For a model whose calls had the same deadline: it may still say so.
+    pub(crate) fn postpone_deadline(&mut self, grace: Duration) {
+        let until = tokio::time::Instant::now() + grace;
+        if let Some(deadline) = self.deadline.as_mut().filter(|deadline| deadline.deadline() < until) {
+            deadline.as_mut().reset(until);
+        }
     }
 
     /// Awaits [`Responses::poll_next`].

@@ -1,7 +1,7 @@
 //! Responses as server-sent events, encoded as the socket accepts them.
 
 use crate::{
-    body::{FRAME_BYTES, FlushClock, Turn},
+    body::{FRAME_BYTES, Frames},
     infer::Responses,
 };
 use bytes::Bytes;
@@ -13,7 +13,7 @@ use penstock_wire::rest::{
 };
 use std::{
     pin::Pin,
-    task::{Context, Poll, ready},
+    task::{Context, Poll},
 };
 
 /// Body of server-sent events. It polls responses only when the socket accepts more, which
@@ -23,10 +23,8 @@ pub(crate) struct EventStream {
     form: Form,
     options: EncodeOptions,
     /// Encoded events that are not sent.
-    ready: Vec<u8>,
+    frames: Frames,
     ended: bool,
-    clock: FlushClock,
-    turn: Turn,
 }
 
 impl EventStream {
@@ -41,8 +39,8 @@ impl EventStream {
         first: Option<ResponseChunk>,
     ) -> Result<Self> {
         let ended = first.as_ref().is_none_or(|first| first.last);
-        let clock = FlushClock::new(responses.app().config.flush_interval);
-        let mut events = Self { responses, form, options, ready: Vec::new(), ended, clock, turn: Turn::default() };
+        let frames = Frames::new(responses.app().config.flush_interval);
+        let mut events = Self { responses, form, options, frames, ended };
         if let Some(first) = first {
             events.write(&first)?;
         }
@@ -50,14 +48,14 @@ impl EventStream {
     }
 
     fn write(&mut self, chunk: &ResponseChunk) -> Result<()> {
-        let Self { responses, form, options, ready, .. } = self;
+        let Self { responses, form, options, frames, .. } = self;
         let writer = Writer { spec: responses.model().spec(), plan: &responses.plan, form: *form, options: *options };
-        writer.event(ready, &chunk.response)
+        writer.event(&mut frames.ready, &chunk.response)
     }
 
-    /// Encodes available responses into `ready`.
+    /// Encodes available responses.
     fn fill(&mut self, cx: &mut Context<'_>) {
-        while !self.ended && self.ready.len() < FRAME_BYTES {
+        while !self.ended && self.frames.ready.len() < FRAME_BYTES {
             let result = match self.responses.poll_next(cx) {
                 Poll::Pending => return,
                 Poll::Ready(None) => {
@@ -72,7 +70,7 @@ impl EventStream {
             });
             if let Err(error) = written {
                 self.responses.fail(&error);
-                self.ready.extend_from_slice(&error_event(&error));
+                self.frames.ready.extend_from_slice(&error_event(&error));
                 self.ended = true;
             }
         }
@@ -87,29 +85,14 @@ impl Body for EventStream {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Self::Error>>> {
-        let waits = self.clock.is_running(cx);
+        let waits = self.frames.is_waiting(cx);
         self.responses.set_deferred(waits);
         self.fill(cx);
-        if self.ready.is_empty() {
-            self.turn.end();
-            return if self.ended { Poll::Ready(None) } else { Poll::Pending };
-        }
-        if !self.ended {
-            if waits && self.ready.len() < FRAME_BYTES {
-                self.turn.end();
-                return Poll::Pending;
-            }
-            let bytes = self.ready.len();
-            ready!(self.turn.poll_send(cx, bytes));
-        }
-        self.clock.start();
-        // The next frame is about as long.
-        let next = Vec::with_capacity(self.ready.len().min(FRAME_BYTES));
-        let ready = std::mem::replace(&mut self.ready, next);
-        Poll::Ready(Some(Ok(Frame::data(ready.into()))))
+        let ended = self.ended;
+        self.frames.poll_frame(cx, waits, ended).map(|frame| frame.map(|bytes| Ok(Frame::data(bytes))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ended && self.ready.is_empty()
+        self.ended && self.frames.ready.is_empty()
     }
 }

@@ -3,3 +3,4 @@
 mod chunks;
 mod fallback;
 pub(crate) mod route;
+mod splice;

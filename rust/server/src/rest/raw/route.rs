@@ -1,7 +1,7 @@
 //! Requests to routes that models declare: the model receives the whole request and sets the response.
 
 use super::{
-    chunks::ChunkedBody,
+    chunks::{ChunkBytes, ChunkedBody},
     fallback::{FallbackRequest, RouteContext},
 };
 use crate::{
@@ -250,7 +250,8 @@ async fn stream(
     let first_chunk = body.take_chunks().unwrap_or_default();
     // Proxies shall forward each chunk at once.
     parts.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
-    let body = ChunkedBody::new(responses, first_chunk.into_iter().next());
+    let bytes = first_chunk.into_iter().next().unwrap_or_default();
+    let body = ChunkedBody::new(responses, ChunkBytes { bytes, splice: head.splice });
     Ok(Response::from_parts(parts, Body::Streamed(axum::body::Body::new(body))))
 }
 
