@@ -23,6 +23,7 @@ pub mod shared_memory;
 mod statistics;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod text_stream;
 mod triton_metrics;
 pub mod v1;
 mod values;
