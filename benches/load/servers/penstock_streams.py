@@ -1,12 +1,16 @@
-"""Penstock: a generator for each stream, on threads or on one event loop, and one generator for all of them."""
+"""Penstock: a generator for each stream, on threads or on one event loop, and one generator for all of them.
+
+`words` is a generator of texts, which OpenAI's routes serve too.
+"""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 
 import numpy as np
 
-from penstock import Batching, Tensor, Threads, model, serve
+from penstock import Batching, Tensor, Threads, model, openai, serve
 
 N = [Tensor("n", np.int32, [1])]
 TOKEN = [Tensor("i", np.int32, [1])]
@@ -30,5 +34,17 @@ def batched(n):
         yield np.full((len(n), 1), i, np.int32)
 
 
+@model(instances=Threads(64))
+def words(prompt: str) -> Iterator[str]:
+    for _ in range(int(prompt)):
+        yield " word"
+
+
+def last_content(messages: list[dict[str, str]]) -> str:
+    """The prompt of a chat."""
+    return messages[-1]["content"]
+
+
 if __name__ == "__main__":
-    serve(tokens, looped, batched, http=f"127.0.0.1:{sys.argv[1]}", grpc=f"127.0.0.1:{sys.argv[2]}")
+    routes = openai.routes(openai.Completions(words), openai.Chat(words, last_content))
+    serve(tokens, looped, batched, words, routes, http=f"127.0.0.1:{sys.argv[1]}", grpc=f"127.0.0.1:{sys.argv[2]}")
