@@ -49,6 +49,8 @@ __all__ = [
     "Server",
     "Signals",
     "TensorHandle",
+    "TextBody",
+    "TextStream",
     "Worker",
     "available_processors",
     "copied_bytes",
@@ -896,12 +898,63 @@ class PeerStream:
     def poll(self, notifier: Notifier, ticket: int) -> list[dict[str, Any]] | None:
         """Returns the chunks if there are any; otherwise None, and the notifier reports `ticket` later."""
 
+    def text(
+        self, output: str, *, finish_reason: str | None, stops: list[str], retain: bool, deferred: bool
+    ) -> TextStream:
+        """Reads the stream as text from now on.
+
+        Args:
+            output: The output whose elements are the text. Invalid UTF-8 becomes U+FFFD.
+            finish_reason: The output whose last value is the finish reason.
+            stops: The text ends before the first of these, and the finish reason is "stop".
+            retain: Retains the text.
+            deferred: Notifies of many responses or the end, not of each response.
+        """
+
     @property
     def poll_after(self) -> float | None:
         """Seconds after which to poll again even without a notification; None without such a time."""
 
     def close(self) -> None:
         """Cancels the call, unless it has ended."""
+
+@final
+class TextStream:
+    """Text of a call with a streamed response."""
+
+    @property
+    def text(self) -> str | None:
+        """Text so far; None if it is not retained, and while the server reads."""
+
+    @property
+    def finish_reason(self) -> str | None:
+        """Finish reason so far; None without one, and while the server reads."""
+
+    def poll(self, notifier: Notifier, ticket: int) -> list[str] | None:
+        """Returns the texts if there are any, one for each response; an empty list at the end.
+
+        Otherwise returns None, and the notifier reports `ticket` when polling again can succeed.
+        """
+
+    @property
+    def poll_after(self) -> float | None:
+        """Seconds after which to poll again even without a notification; None without such a time."""
+
+    def body(self, before: str, after: str) -> TextBody:
+        """Hands the rest to the server. A streaming handler of raw requests yields the result.
+
+        The server sends `before`, the text as a JSON string and `after` for each response.
+        """
+
+    def poll_end(self, notifier: Notifier, ticket: int) -> bool | None:
+        """Returns True once the server has sent the rest, or raises its error; otherwise as `poll`."""
+
+    def close(self) -> None:
+        """Cancels the call, unless it has ended."""
+
+@final
+class TextBody:
+    """Chunk of a response that stands for the events of a text."""
 
 @final
 class Notifier:

@@ -14,9 +14,9 @@ from penstock import _core
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from penstock._core import PeerCall, PeerClient, PeerStream
+    from penstock._core import PeerCall, PeerClient, PeerStream, TextStream
 
-__all__ = ["Chunks", "Peer", "Peers"]
+__all__ = ["Chunks", "Peer", "Peers", "Texts"]
 
 T = TypeVar("T")
 
@@ -107,9 +107,7 @@ class Peer:
             >>> async for word in ctx.models["complete"].stream(text="Once upon"):
             ...     yield word
         """
-        positional, called = _inputs(arrays, named)
-        begun = self._client.stream(self.name, self.version, positional, called, self._parameters)
-        return Chunks(begun, _plain, self.name, wait)
+        return Chunks(self._begin_stream(*_inputs(arrays, named)), _plain, self.name, wait)
 
     async def _outputs(self, positional: list[Any], named: dict[str, Any], *, as_handles: bool) -> dict[str, Any]:
         call = self._begin(positional, named)
@@ -117,6 +115,9 @@ class Peer:
             return await wait(lambda notifier, ticket: call.poll(notifier, ticket, as_handles), lambda: call.poll_after)
         finally:
             call.cancel()
+
+    def _begin_stream(self, positional: list[Any], named: dict[str, Any]) -> PeerStream:
+        return self._client.stream(self.name, self.version, positional, named, self._parameters)
 
     def _begin(self, positional: list[Any], named: dict[str, Any]) -> PeerCall:
         return self._client.call(self.name, self.version, positional, named, self._parameters)
@@ -176,6 +177,42 @@ class Chunks:
     async def aclose(self) -> None:
         """As `close`."""
         self.close()
+
+
+class Texts:
+    """Text of a model that streams, for async handlers of raw requests.
+
+    Args:
+        peer: The model.
+        inputs: The inputs by name.
+        options: The keywords of `_core.PeerStream.text`.
+
+    Attributes:
+        stream: The text; `text` and `finish_reason` are complete at the end.
+    """
+
+    __slots__ = ("stream",)
+
+    stream: TextStream
+
+    def __init__(self, peer: Peer, inputs: Mapping[str, Any], **options: Any) -> None:
+        self.stream = peer._begin_stream([], dict(inputs)).text(**options)
+
+    async def read(self) -> list[str]:
+        """The next texts, one for each response; empty at the end."""
+        return await wait(self.stream.poll, lambda: self.stream.poll_after)
+
+    async def ended(self) -> None:
+        """Waits until the server has sent `stream.body(...)`.
+
+        Raises:
+            PenstockError: the model's error, after the texts before it.
+        """
+        await wait(self.stream.poll_end, lambda: None)
+
+    async def aclose(self) -> None:
+        """Closes the model's generator."""
+        self.stream.close()
 
 
 class _Waiting:

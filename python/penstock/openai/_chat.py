@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import SignatureError
 from penstock.openai._body import Body
 from penstock.openai._errors import Refused
+from penstock.openai._events import Document, End, Part
 from penstock.openai._generating import Generating, Run
 from penstock.openai._options import check_once, streams, wants_usage
-from penstock.openai._stops import Stops
+from penstock.openai._stops import stop_texts
 
 if TYPE_CHECKING:
     from penstock._core import Context
@@ -63,14 +64,14 @@ class Chat(Generating):
         super().__init__(model, name=name, input=input, output=output, tokens=tokens, documents=documents)
         self._template = template
 
-    async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
-        """Returns the response: a document, or an iterator over the documents of a stream's events."""
+    async def answer(self, body: Body, ctx: Context) -> Document | AsyncGenerator[Part, None]:
+        """Returns the response: a document, or an iterator over the parts of a stream."""
         run = self._run(body)
         check_once(body)
         body.refuse({"logprobs": (False,), "top_logprobs": (0,), "response_format": ({"type": "text"},)})
         body.refuse({"tools": (), "functions": (), "tool_choice": ("none", "auto"), "function_call": ("none", "auto")})
         body.refuse({"modalities": (["text"],)})
-        Stops.of(body)
+        stop_texts(body)
         head = {"id": self.new_id("chatcmpl"), "created": int(time.time()), "model": self.name}
         if streams(body):
             return self._events(run, {"object": "chat.completion.chunk", **head}, body, ctx)
@@ -79,27 +80,24 @@ class Chat(Generating):
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": run.reason}
         return {"object": "chat.completion", **head, "choices": [choice], "usage": self.usage([run])}
 
-    async def _events(
-        self, run: Run, head: dict[str, Any], body: Body, ctx: Context
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    async def _events(self, run: Run, head: dict[str, Any], body: Body, ctx: Context) -> AsyncGenerator[Part, None]:
         with_usage = wants_usage(body)
         extra = {"usage": None} if with_usage else {}
 
-        def event(delta: dict[str, Any], reason: str | None = None) -> dict[str, Any]:
+        def event(delta: dict[str, Any], reason: str | None = None) -> Document:
             choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
             return {**head, "choices": [choice], **extra}
 
+        role = event({"role": "assistant", "content": ""})
         begun = False
-        async with aclosing(self.chunks(run, body, ctx)) as chunks:
-            async for text in chunks:
-                if not begun:
-                    # Only when there is text: a model that fails before it still determines the status.
-                    yield event({"role": "assistant", "content": ""})
-                    begun = True
-                yield event({"content": text})
-        yield event({} if begun else {"role": "assistant", "content": ""}, run.reason)
-        if with_usage:
-            yield {**head, "choices": [], "usage": self.usage([run])}
+        parts = self.parts(run, body, ctx, lambda text: event({"content": text}), retain=self.counts(with_usage))
+        async with aclosing(parts):
+            async for part in parts:
+                # Only when there is text: a model that fails before it still determines the status.
+                yield part if begun or not isinstance(part, list) else [role, *part]
+                begun = True
+        last = [event({} if begun else {"role": "assistant", "content": ""}, run.reason)]
+        yield End([*last, {**head, "choices": [], "usage": self.usage([run])}] if with_usage else last)
 
     def _run(self, body: Body) -> Run:
         messages = body.needed("messages")

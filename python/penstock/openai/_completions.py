@@ -9,9 +9,10 @@ from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.openai._body import Body
+from penstock.openai._events import Document, End, Part
 from penstock.openai._generating import Generating, Run
 from penstock.openai._options import check_once, streams, wants_usage
-from penstock.openai._stops import Stops
+from penstock.openai._stops import stop_texts
 
 if TYPE_CHECKING:
     from penstock._core import Context
@@ -58,13 +59,13 @@ class Completions(Generating):
     ) -> None:
         super().__init__(model, name=name, input=input, output=output, tokens=tokens)
 
-    async def answer(self, body: Body, ctx: Context) -> dict[str, Any] | AsyncGenerator[dict[str, Any], None]:
-        """Returns the response: a document, or an iterator over the documents of a stream's events."""
+    async def answer(self, body: Body, ctx: Context) -> Document | AsyncGenerator[Part, None]:
+        """Returns the response: a document, or an iterator over the parts of a stream."""
         runs = [Run(prompt) for prompt in body.texts("prompt", MOST_PROMPTS)]
         check_once(body)
         body.refuse({"best_of": (1,), "logprobs": (), "suffix": ("",)})
         echo = body.get("echo", bool, False)
-        Stops.of(body)
+        stop_texts(body)
         head = {"id": self.new_id("cmpl"), "object": "text_completion", "created": int(time.time()), "model": self.name}
         if streams(body):
             return self._events(runs, head, body, ctx, echo=echo)
@@ -74,29 +75,45 @@ class Completions(Generating):
 
     async def _events(
         self, runs: list[Run], head: dict[str, Any], body: Body, ctx: Context, *, echo: bool
-    ) -> AsyncGenerator[dict[str, Any], None]:
+    ) -> AsyncGenerator[Part, None]:
         with_usage = wants_usage(body)
         extra = {"usage": None} if with_usage else {}
-        if echo:
-            for index, run in enumerate(runs):
-                yield {**head, "choices": [_choice(index, run.prompt, None)], **extra}
-        async with aclosing(self._merged(runs, body, ctx)) as chunks:
-            async for index, text in chunks:
-                reason = runs[index].reason if text is None else None
-                yield {**head, "choices": [_choice(index, text or "", reason)], **extra}
-        if with_usage:
-            yield {**head, "choices": [], "usage": self.usage(runs)}
 
-    async def _merged(self, runs: list[Run], body: Body, ctx: Context) -> AsyncGenerator[tuple[int, str | None], None]:
-        """The chunks of all texts as they arrive, each with the index of its text; None at the end of a text."""
+        def event(index: int, text: str, reason: str | None = None) -> Document:
+            return {**head, "choices": [_choice(index, text, reason)], **extra}
+
+        if echo:
+            yield [event(index, run.prompt) for index, run in enumerate(runs)]
+        retain = self.counts(with_usage)
+        if len(runs) == 1:
+            parts = self.parts(runs[0], body, ctx, lambda text: event(0, text), retain=retain)
+            async with aclosing(parts):
+                async for part in parts:
+                    yield part
+            last = [event(0, "", runs[0].reason)]
+        else:
+            last = []
+            async with aclosing(self._merged(runs, body, ctx, retain=retain)) as chunks:
+                async for index, texts in chunks:
+                    # Without texts, it is the end of that one.
+                    yield [event(index, text) for text in texts] or [event(index, "", runs[index].reason)]
+        if with_usage:
+            last.append({**head, "choices": [], "usage": self.usage(runs)})
+        yield End(last)
+
+    async def _merged(
+        self, runs: list[Run], body: Body, ctx: Context, *, retain: bool
+    ) -> AsyncGenerator[tuple[int, list[str]], None]:
+        """The chunks of all texts as they arrive, each list with the index of its text; an empty one at its end."""
         ready: asyncio.Queue[tuple[int, Any]] = asyncio.Queue(maxsize=len(runs))
 
         async def read(index: int, run: Run) -> None:
             try:
-                async with aclosing(self.chunks(run, body, ctx)) as chunks:
-                    async for chunk in chunks:
-                        await ready.put((index, chunk))
-                await ready.put((index, None))
+                async with aclosing(self.texts(run, body, ctx, retain=retain)) as texts:
+                    while chunks := await texts.read():
+                        await ready.put((index, chunks))
+                    run.take_from(texts)
+                await ready.put((index, []))
             except Exception as raised:
                 await ready.put((index, raised))
 
@@ -104,11 +121,11 @@ class Completions(Generating):
         try:
             open_texts = len(runs)
             while open_texts:
-                index, chunk = await ready.get()
-                if isinstance(chunk, Exception):
-                    raise chunk
-                open_texts -= chunk is None
-                yield index, chunk
+                index, chunks = await ready.get()
+                if isinstance(chunks, Exception):
+                    raise chunks
+                open_texts -= not chunks
+                yield index, chunks
         finally:
             for task in tasks:
                 task.cancel()

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import uuid
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from penstock._runtime.peers import Texts
 from penstock._spec.tensor import Tensor
-from penstock.errors import HandlerError
 from penstock.openai._body import Body
-from penstock.openai._stops import Stops
-from penstock.openai._tensors import TextInput, as_model, outputs_of, pick
+from penstock.openai._events import Document, Part, text_body
+from penstock.openai._stops import stop_texts
+from penstock.openai._tensors import TextInput, as_model, pick
 
 if TYPE_CHECKING:
     from penstock._core import Context
@@ -61,7 +59,12 @@ class Run:
         self.reason = "stop"
         """Finish reason."""
         self.text = ""
-        """Text so far."""
+        """Complete text, if it is retained."""
+
+    def take_from(self, texts: Texts) -> None:
+        """Takes the text and the finish reason at the end of the text."""
+        self.text = texts.stream.text or ""
+        self.reason = texts.stream.finish_reason or self.reason
 
 
 class Generating:
@@ -98,31 +101,48 @@ class Generating:
         self._has_reason = len(others) < len(self.model.outputs)
         self._tokens = tokens
 
-    async def chunks(self, run: Run, body: Body, ctx: Context) -> AsyncGenerator[str, None]:
-        """The text in chunks, up to a stop text of the request."""
+    def texts(self, run: Run, body: Body, ctx: Context, *, retain: bool, deferred: bool = False) -> Texts:
+        """The generated text, up to a stop text of the request.
+
+        Args:
+            run: The generation.
+            body: The request.
+            ctx: The context of the route's handler.
+            retain: Retains the text, for `Run.text`.
+            deferred: Waits for many chunks or the end, not for each chunk.
+        """
         parameters = body.rest(KNOWN)
         if "max_completion_tokens" in parameters:
             parameters.setdefault("max_tokens", parameters["max_completion_tokens"])
         peer = ctx.models[self.model.name, self.model.version].with_parameters(**parameters)
-        stops, decode = Stops(Stops.of(body)), codecs.getincrementaldecoder("utf-8")(errors="replace").decode
-        async with aclosing(peer.stream(self._text.arrays([run.prompt]))) as answers:
-            async for given in answers:
-                text = stops.feed(self._read(run, outputs_of(self.model, given), decode))
-                run.text += text
-                if text:
-                    yield text
-                if stops.found:
-                    run.reason = "stop"
-                    return
-        if rest := stops.feed(decode(b"", True)) + stops.rest():
-            run.text += rest
-            yield rest
+        return Texts(
+            peer,
+            self._text.arrays([run.prompt]),
+            output=self._output.name,
+            finish_reason=FINISH_REASON if self._has_reason else None,
+            stops=stop_texts(body),
+            retain=retain,
+            deferred=deferred,
+        )
+
+    async def parts(
+        self, run: Run, body: Body, ctx: Context, form: Callable[[str], Document], *, retain: bool
+    ) -> AsyncGenerator[Part, None]:
+        """The events of the text's chunks. The first ones are read here, as an error before them sets the status."""
+        async with aclosing(self.texts(run, body, ctx, retain=retain)) as texts:
+            if first := await texts.read():
+                yield [form(text) for text in first]
+                # Unlike a constant, a new id cannot be in a model's name.
+                yield text_body(texts.stream, form, uuid.uuid4().hex)
+                await texts.ended()
+            run.take_from(texts)
 
     async def complete(self, run: Run, body: Body, ctx: Context) -> Run:
         """Generates the complete text."""
-        async with aclosing(self.chunks(run, body, ctx)) as chunks:
-            async for _ in chunks:
+        async with aclosing(self.texts(run, body, ctx, retain=True, deferred=True)) as texts:
+            while await texts.read():
                 pass
+            run.take_from(texts)
         return run
 
     async def complete_all(self, runs: list[Run], body: Body, ctx: Context) -> list[Run]:
@@ -139,6 +159,10 @@ class Generating:
         prompt, completion = sum(self._count(run.counted) for run in runs), sum(self._count(run.text) for run in runs)
         return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
 
+    def counts(self, with_usage: bool) -> bool:
+        """True if the text of a stream is needed at its end."""
+        return with_usage and self._tokens is not None
+
     def new_id(self, prefix: str) -> str:
         """A new id of a response."""
         return f"{prefix}-{uuid.uuid4().hex}"
@@ -146,19 +170,6 @@ class Generating:
     def _count(self, text: str) -> int:
         return 0 if self._tokens is None else int(self._tokens(text))
 
-    def _read(self, run: Run, outputs: Any, decode: Callable[[bytes], str]) -> str:
-        if self._has_reason and outputs.get(FINISH_REASON) is not None:
-            run.reason = _text(outputs[FINISH_REASON], bytes.decode) or run.reason
-        if self._output.name not in outputs:
-            raise HandlerError(f"model {self.model.name!r} gave no {self._output.name!r}")
-        return _text(outputs[self._output.name], decode)
-
 
 def _is_text(tensor: Tensor) -> bool:
     return tensor.dtype is None and tensor.datatype == "BYTES" and not tensor.document
-
-
-def _text(value: Any, decode: Callable[[bytes], str]) -> str:
-    """The text of all elements. Bytes may end within a character, which the next chunk completes."""
-    parts = np.asarray(value, object).reshape(-1).tolist()
-    return "".join(one if isinstance(one, str) else decode(bytes(one)) for one in parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing
@@ -15,6 +14,7 @@ from penstock.openai._chat import Chat
 from penstock.openai._completions import Completions
 from penstock.openai._embeddings import Embeddings
 from penstock.openai._errors import Refused, error_response, unknown_model
+from penstock.openai._events import DONE, End, Part, encode, event
 
 if TYPE_CHECKING:
     from penstock._core import Context
@@ -123,38 +123,35 @@ class _Handler:
         return {"id": name, "object": "model", "created": self._started, "owned_by": self._owned_by}
 
 
-async def _sent(events: AsyncIterator[dict[str, Any]]) -> AsyncIterator[Any]:
-    """Events in their wire form. An error before the first event determines the status; a later one is an event."""
+async def _sent(parts: AsyncIterator[Part]) -> AsyncIterator[Any]:
+    """Parts in their wire form. An error before the first one determines the status; a later one is an event."""
     begun = False
     try:
-        async for event in events:
-            body = _event(event)
-            if begun:
-                yield body
+        async for part in parts:
+            if isinstance(part, End):
+                # One chunk with the last event: many clients leave then, and shall not count as cancelled.
+                body = b"".join([*map(event, part.documents), DONE])
+                yield penstock.Final(body if begun else _stream(body))
+            elif isinstance(part, list):
+                body = b"".join(map(event, part))
+                yield body if begun else _stream(body)
+                begun = True
             else:
-                headers = {"cache-control": "no-cache"}
-                yield penstock.Response(body, headers=headers, content_type="text/event-stream")
-            begun = True
+                yield part
     except Exception as raised:
-        yield _event(error_response(raised).body) if begun else penstock.Final(_failed(raised))
-    else:
-        yield b"data: [DONE]\n\n"
+        yield penstock.Final(event(error_response(raised).body) if begun else _failed(raised))
 
 
-def _text(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def _event(document: dict[str, Any]) -> bytes:
-    return b"data: " + _text(document) + b"\n\n"
+def _stream(body: bytes) -> penstock.Response:
+    return penstock.Response(body, headers={"cache-control": "no-cache"}, content_type="text/event-stream")
 
 
 def _json(document: dict[str, Any]) -> penstock.Response:
-    return penstock.Response(_text(document), content_type="application/json")
+    return penstock.Response(encode(document), content_type="application/json")
 
 
 def _failed(raised: Exception) -> penstock.Response:
     error = error_response(raised)
     return penstock.Response(
-        _text(error.body), status=error.status, headers=error.headers, content_type="application/json"
+        encode(error.body), status=error.status, headers=error.headers, content_type="application/json"
     )

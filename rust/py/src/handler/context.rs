@@ -9,7 +9,7 @@ use crate::{
     peers::{Audience, Caller, CallerContext, PeerClient},
 };
 use penstock_core::{
-    CancelProbe, Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
+    CancelProbe, CompletionQueue, Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
     metrics::{Change, Labels, MetricUpdate, ModelMetrics, check_increment},
 };
 use pyo3::{
@@ -37,6 +37,8 @@ pub(crate) struct RequestInfo {
     sequence: Option<Py<SequenceInfo>>,
     until: Option<Instant>,
     probe: Option<CancelProbe>,
+    /// The queue of the client's I/O thread.
+    completions: Option<CompletionQueue>,
     /// The requested outputs of a raw request.
     asked: Option<Box<[Box<str>]>>,
 }
@@ -126,8 +128,9 @@ impl Context {
                 let step = step.filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
                 let (probe, spec) = (part.cancel_probe(), Arc::clone(&spec));
+                let completions = part.completions().cloned().filter(|_| spec.raw_requests);
                 let asked = part.request.raw.as_ref().and_then(|asked| asked.outputs.clone());
-                Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, asked })
+                Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, completions, asked })
             })
             .collect::<PyResult<_>>()?;
         let metrics = Arc::clone(job.metrics());
@@ -138,9 +141,13 @@ impl Context {
     /// The properties of the requests that apply to calls of other models.
     fn caller_context(&self) -> CallerContext {
         let requests = || self.requests.iter().map(Py::get);
-        let caller = match &self.requests[..] {
-            [one] => RequestMetadata { parameters: Parameters::new(), ..one.get().caller.clone() },
-            _ => RequestMetadata::default(),
+        let (caller, completions) = match &self.requests[..] {
+            [one] => {
+                let one = one.get();
+                let caller = RequestMetadata { parameters: Parameters::new(), ..one.caller.clone() };
+                (caller, one.completions.clone())
+            }
+            _ => (RequestMetadata::default(), None),
         };
         CallerContext {
             audience: Audience {
@@ -150,6 +157,7 @@ impl Context {
                     .collect::<Option<Vec<_>>>()
                     .and_then(|all| all.into_iter().max()),
                 probes: requests().map(|one| one.probe.clone()).collect::<Option<_>>().unwrap_or_default(),
+                completions,
             },
             priority: requests().map(|one| one.priority).filter(|&priority| priority > 0).min().unwrap_or(0),
             caller,

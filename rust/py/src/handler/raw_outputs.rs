@@ -5,6 +5,7 @@ use crate::{
     convert::{from_any_array::tensor, from_numpy},
     definition::HandlerSpec,
     errors::{self, class_of},
+    peers::TextBody,
     raw_request::{Response, body_of},
 };
 use bytes::Bytes;
@@ -97,6 +98,10 @@ fn one(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> 
             None => RequestOutput { head: Some(Box::new(told)), ..RequestOutput::default() },
         };
         return Ok(RequestOutput { parameters, ..own });
+    }
+    if let Ok(text) = item.cast::<TextBody>() {
+        let head = ResponseHead { splice: Some(text.get().splice()), ..ResponseHead::default() };
+        return Ok(RequestOutput { head: Some(Box::new(head)), ..RequestOutput::default() });
     }
     if row_errors::is_exception(&item) {
         return Err(row_errors::failure(spec, &item));

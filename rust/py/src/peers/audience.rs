@@ -1,6 +1,6 @@
 //! Clients on whose behalf a model calls another one.
 
-use penstock_core::CancelProbe;
+use penstock_core::{CancelProbe, CompletionQueue};
 use std::time::Instant;
 
 /// The clients on whose behalf a model is called.
@@ -10,6 +10,8 @@ pub(crate) struct Audience {
     pub(crate) deadline: Option<Instant>,
     /// One probe per client; empty if not every client can be probed.
     pub(crate) probes: Vec<CancelProbe>,
+    /// The queue of the I/O thread of the only client that sent a raw request.
+    pub(crate) completions: Option<CompletionQueue>,
 }
 
 impl Audience {

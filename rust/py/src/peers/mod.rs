@@ -19,11 +19,14 @@ mod raw_request;
 mod request;
 mod stream;
 mod tensors;
+mod text_source;
+mod text_stream;
 mod wait;
 
 pub(crate) use audience::Audience;
 pub(crate) use call_graph::{CallGraph, Caller};
 pub(crate) use client::{CallerContext, PeerClient};
+pub(crate) use text_source::TextBody;
 
 use crate::convert::tensor_handle::{Donated, TensorHandle};
 use pyo3::prelude::*;
@@ -33,6 +36,8 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PeerClient>()?;
     module.add_class::<call::PeerCall>()?;
     module.add_class::<stream::PeerStream>()?;
+    module.add_class::<text_stream::TextStream>()?;
+    module.add_class::<TextBody>()?;
     module.add_class::<notifier::Notifier>()?;
     module.add_class::<TensorHandle>()?;
     module.add_class::<Donated>()

@@ -4,6 +4,7 @@ use super::{
     audience::Audience,
     notifier::Notifier,
     request::arrays_of,
+    text_stream::{TextOptions, TextStream},
     wait::{Answer, InFlight, Patience, answer, block},
 };
 use crate::{attach::detached, errors::raised};
@@ -28,9 +29,11 @@ enum Source {
 }
 
 /// A call. Dropped, it is cancelled.
-struct Stream {
+pub(super) struct Stream {
     source: Source,
     patience: Patience,
+    /// Wake-ups are for many chunks or the end; see [`ResponseStream::set_deferred`].
+    deferred: bool,
 }
 
 impl Stream {
@@ -52,7 +55,8 @@ impl Stream {
         }
     }
 
-    fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InferResponse>>> {
+    /// Returns the next chunk; none at the end.
+    pub(super) fn next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<InferResponse>>> {
         let (next, last) = match std::mem::replace(&mut self.source, Source::Ended) {
             Source::Ended => return Poll::Ready(None),
             Source::Failed(error) => return Poll::Ready(Some(Err(error))),
@@ -95,7 +99,34 @@ impl Stream {
         }
         model.admit()?;
         let in_flight = InFlight::enter(model);
-        Ok(Source::Many(model.stream(request, None)?, in_flight))
+        let mut pieces = model.stream(request, None)?;
+        pieces.set_deferred(self.deferred);
+        Ok(Source::Many(pieces, in_flight))
+    }
+
+    /// Defers wake-ups, or no longer.
+    pub(super) fn set_deferred(&mut self, deferred: bool) {
+        self.deferred = deferred;
+        if let Source::Many(pieces, _) = &mut self.source {
+            pieces.set_deferred(deferred);
+        }
+    }
+
+    /// From now on, a task of the client's I/O thread reads the stream.
+    pub(super) fn move_to_client(&mut self) {
+        if let (Source::Many(pieces, _), Some(completions)) = (&mut self.source, self.patience.completions()) {
+            pieces.set_completions(completions.clone());
+        }
+    }
+
+    /// Ends the call: a model that still computes is cancelled.
+    pub(super) fn close(&mut self) {
+        self.source = Source::Ended;
+    }
+
+    /// The limits of the wait.
+    pub(super) fn patience(&self) -> &Patience {
+        &self.patience
     }
 
     /// Returns the next chunk, and whether it is the last one.
@@ -134,7 +165,7 @@ impl PeerStream {
         let spec = Arc::clone(model.spec());
         let patience = Patience::new(model, request.schedule.priority, audience);
         let source = Source::Unsent(Box::new(request));
-        Self { spec, stream: Mutex::new(Some(Stream { source, patience })) }
+        Self { spec, stream: Mutex::new(Some(Stream { source, patience, deferred: false })) }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Stream>> {
@@ -182,6 +213,21 @@ impl PeerStream {
             Poll::Ready(pieces) => self.arrays(py, pieces).map(Some),
             Poll::Pending => Ok(None),
         }
+    }
+
+    /// Reads the stream as text from now on.
+    #[pyo3(signature = (output, *, finish_reason, stops, retain, deferred))]
+    fn text(
+        &self,
+        py: Python<'_>,
+        output: &str,
+        finish_reason: Option<&str>,
+        stops: Vec<String>,
+        retain: bool,
+        deferred: bool,
+    ) -> PyResult<TextStream> {
+        let options = TextOptions { output, finish_reason, stops, retain, deferred };
+        TextStream::new(self.take()?, &self.spec, options).map_err(|error| raised(py, &error))
     }
 
     /// Seconds after which to poll again even without a notification.

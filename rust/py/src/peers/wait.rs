@@ -1,7 +1,7 @@
 //! Wait for another model's response: until it comes, the deadline passes, or all clients have disconnected.
 
 use super::audience::Audience;
-use penstock_core::{Error, InferRequest, InferResponse, Kind, Model, Protocol, Result};
+use penstock_core::{CompletionQueue, Error, InferRequest, InferResponse, Kind, Model, Protocol, Result};
 use std::{
     pin::Pin,
     sync::Arc,
@@ -55,6 +55,11 @@ impl Patience {
         self.audience.is_gone().then(gone)
     }
 
+    /// The queue of the I/O thread of the only client.
+    pub(super) fn completions(&self) -> Option<&CompletionQueue> {
+        self.audience.completions.as_ref()
+    }
+
     /// Counts the result, like that of any client.
     pub(super) fn ended(&self, error: Option<&Error>) {
         let metrics = self.model.metrics();
@@ -69,8 +74,12 @@ impl Patience {
 
     /// The time until the next check, even without a notification.
     pub(super) fn left(&self) -> Option<Duration> {
-        let next = self.audience.deadline.into_iter().chain(self.expires).min();
-        next.map(|next| next.saturating_duration_since(Instant::now()))
+        self.next_check().map(|next| next.saturating_duration_since(Instant::now()))
+    }
+
+    /// The time of the next check, even without a notification.
+    pub(super) fn next_check(&self) -> Option<Instant> {
+        self.audience.deadline.into_iter().chain(self.expires).min()
     }
 }
 
