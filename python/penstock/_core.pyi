@@ -930,8 +930,8 @@ class TextStream:
     def finish_reason(self) -> str | None:
         """Finish reason so far; None without one, and while the server reads."""
 
-    def poll(self, notifier: Notifier, ticket: int) -> list[str] | None:
-        """Returns the texts if there are any, one for each response; an empty list at the end.
+    def poll(self, notifier: Notifier, ticket: int, most: int) -> list[str] | None:
+        """Returns the texts if there are any, one for each response, up to `most`; an empty list at the end.
 
         Otherwise returns None, and the notifier reports `ticket` when polling again can succeed.
         """

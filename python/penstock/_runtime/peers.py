@@ -198,9 +198,11 @@ class Texts:
     def __init__(self, peer: Peer, inputs: Mapping[str, Any], **options: Any) -> None:
         self.stream = peer._begin_stream([], dict(inputs)).text(**options)
 
-    async def read(self) -> list[str]:
+    async def read(self, most: int = 256) -> list[str]:
         """The next texts, one for each response; empty at the end."""
-        return await wait(self.stream.poll, lambda: self.stream.poll_after)
+        return await wait(
+            lambda notifier, ticket: self.stream.poll(notifier, ticket, most), lambda: self.stream.poll_after
+        )
 
     async def ended(self) -> None:
         """Waits until the server has sent `stream.body(...)`.

@@ -128,9 +128,9 @@ class Generating:
     async def parts(
         self, run: Run, body: Body, ctx: Context, form: Callable[[str], Document], *, retain: bool
     ) -> AsyncGenerator[Part, None]:
-        """The events of the text's chunks. The first ones are read here, as an error before them sets the status."""
+        """The events of the text's chunks. The first one is read here, as an error before it sets the status."""
         async with aclosing(self.texts(run, body, ctx, retain=retain)) as texts:
-            if first := await texts.read():
+            if first := await texts.read(most=1):
                 yield [form(text) for text in first]
                 # Unlike a constant, a new id cannot be in a model's name.
                 yield text_body(texts.stream, form, uuid.uuid4().hex)

@@ -128,7 +128,7 @@ impl Context {
                 let step = step.filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
                 let (probe, spec) = (part.cancel_probe(), Arc::clone(&spec));
-                let completions = part.completions().cloned().filter(|_| spec.raw_requests);
+                let completions = part.completions().filter(|_| spec.raw_requests).cloned();
                 let asked = part.request.raw.as_ref().and_then(|asked| asked.outputs.clone());
                 Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, completions, asked })
             })

@@ -16,9 +16,6 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// The texts that one poll returns at most.
-const MOST_TEXTS: usize = 256;
-
 /// The form of a stream's text.
 pub(super) struct TextOptions<'a> {
     /// The output whose elements are the text.
@@ -120,10 +117,10 @@ impl TextReader {
         Ok(())
     }
 
-    /// All texts that are there; none at the end.
-    fn poll_texts(&mut self, cx: &mut Context<'_>) -> Poll<Result<Vec<String>>> {
+    /// The texts that are there, up to `most`; none at the end.
+    fn poll_texts(&mut self, cx: &mut Context<'_>, most: usize) -> Poll<Result<Vec<String>>> {
         let (mut texts, mut text) = (Vec::new(), String::new());
-        while texts.len() < MOST_TEXTS {
+        while texts.len() < most {
             match self.poll_next(cx, &mut text) {
                 Poll::Ready(Ok(true)) if text.is_empty() => {}
                 Poll::Ready(Ok(true)) => texts.push(std::mem::take(&mut text)),
@@ -187,13 +184,13 @@ impl TextStream {
 
 #[pymethods]
 impl TextStream {
-    /// Returns the texts if there are any, one for each response; an empty list at the end. Otherwise the notifier
-    /// reports `ticket` when polling again can succeed.
-    fn poll(&self, py: Python<'_>, notifier: &Notifier, ticket: u64) -> PyResult<Option<Vec<String>>> {
+    /// Returns the texts if there are any, one for each response, up to `most`; an empty list at the end. Otherwise the
+    /// notifier reports `ticket` when polling again can succeed.
+    fn poll(&self, py: Python<'_>, notifier: &Notifier, ticket: u64, most: usize) -> PyResult<Option<Vec<String>>> {
         let mut reader = self.take()?;
         let waker = notifier.waker(ticket);
         let (reader, polled) = detached(py, move || {
-            let polled = reader.poll_texts(&mut Context::from_waker(&waker));
+            let polled = reader.poll_texts(&mut Context::from_waker(&waker), most);
             (reader, polled)
         });
         *self.lock() = Some(reader);
