@@ -114,8 +114,8 @@ def _plain_template(path: re.Match[str]) -> str:
 def test_documented_routes_match_the_protocol(document: Document) -> None:
     known = rf"/(v1|v2)/models/(?!\{{)[^/:]+(/versions/\d+)?({'|'.join(MODEL_CALLS)})"
     described = set()
-    for path, item in document["paths"].items():
-        path = re.sub(r"^/models/[^/]+(/versions/\d+)?$", _plain_template, path)
+    for documented, item in document["paths"].items():
+        path = re.sub(r"^/models/[^/]+(/versions/\d+)?$", _plain_template, documented)
         match = re.fullmatch(known, path)
         template = f"/{match[1]}/models/{{model}}{'/versions/{version}' * bool(match[2])}{match[3]}" if match else path
         described |= {(method.upper(), template) for method in item}

@@ -527,18 +527,17 @@ def test_missing_annotations_are_rejected() -> None:
 
 def test_batching_requires_arrays() -> None:
     def f(x: int) -> None: ...
-    def g(x: list[str]) -> None: ...
     def h(x: Row) -> dict: ...
 
-    reason = "one value per request, and batching= needs one row per request; write list[int] for a list of rows, or Annotated[np.ndarray, "
-    suffix = "or leave batching= out"
-    assert_rejected(
-        f, f"parameter 'x' is int, {reason}Tensor(datatype=np.int64, shape=[])], {suffix}", batching=Batching()
-    )
-    assert_rejected(
-        g, f"parameter 'x' is list[str], {reason}Tensor(datatype=str, shape=[-1])], {suffix}", batching=Batching()
-    )
-    assert_rejected(h, f"the return value is dict, {reason}Tensor(datatype=bytes, shape=[])]", batching=Batching())
+    reason = "one value per request, and batching= needs one row per request; write"
+    more = "for a list of rows, or Annotated[np.ndarray, Tensor(datatype="
+    end = "shape=[])], or leave batching= out"
+    for handler, shown, name, datatype in [
+        (f, "parameter 'x' is int", "int", "np.int64"),
+        (h, "the return value is dict", "dict", "bytes"),
+    ]:
+        message = f"{shown}, {reason} list[{name}] {more}{datatype}, {end}"
+        assert_rejected(handler, message, batching=Batching())
 
 
 def test_generator_annotations_declare_outputs() -> None:
