@@ -88,6 +88,10 @@ class Leaf(pydantic.BaseModel):
     below: list[Leaf] = []
 
 
+class Odd(pydantic.BaseModel):
+    value: int = pydantic.Field(multiple_of=2)
+
+
 @dataclasses.dataclass
 class Checked:
     value: float
@@ -291,19 +295,21 @@ def tuple_of(*hints: Any) -> Any:
 @pytest.mark.parametrize(
     ("hint", "example"),
     [
-        (Table, {"rows": []}),
+        (Table, {"rows": [{"a": 1}]}),
         (tuple_of(Row, Color, bool, str, float), [{"a": 1}, "blue", True, "text", 1.0]),
         (Circle, {"type": "circle", "radius": 1.0}),
         (tuple_of(uuid.UUID, bytes, datetime.date), ["00000000-0000-0000-0000-000000000000", "", "2000-01-01"]),
-        (list[Leaf], []),
-        (Leaf, None),
+        (list[Leaf], [{"weight": 2.0}]),
+        (list[list[int]], [[1]]),
+        (Checked, {"value": 1.0}),
+        (Odd, None),
         (Row | None, None),
         (Pair, [{"a": 1}]),
     ],
 )
 def test_example_follows_the_schema(hint: Any, example: Any) -> None:
     compiled = codec(hint)
-    assert compiled.example == (None if hint is Leaf else json.dumps(example))
+    assert compiled.example == (None if hint is Odd else json.dumps(example))
 
 
 def test_default_without_json_form_only_omits_the_schema() -> None:

@@ -182,6 +182,8 @@ def test_definition_contains_all_options() -> None:
         "calls": None,
         "check_shapes": True,
         "plain_types": False,
+        "input_types": {},
+        "output_types": {},
         "opaque": False,
         "name": "d",
         "version": "3",

@@ -57,6 +57,12 @@ def _read_flag(value: object) -> bool:
     return value
 
 
+def _read_names(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise TypeError(f"got {value!r}, expected texts by name")
+    return {_read_text(name): _read_text(text) for name, text in value.items()}
+
+
 def _read_count(value: object) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise ValueError(f"got {value!r}, expected an integer of 1 or more")
@@ -91,6 +97,7 @@ def _write_tensor(tensor: Tensor) -> dict[str, Any]:
         "optional": tensor.optional,
         "labels": list(tensor.labels),
         "document": tensor.document,
+        "media_type": tensor.media_type,
         "ragged": tensor.ragged,
         "pad": {"base64": _write_bytes(pad)} if isinstance(pad, bytes) else pad,
     }
@@ -107,6 +114,8 @@ def _read_tensor(value: dict[str, Any]) -> Tensor:
         ragged=_read_flag(value["ragged"]),
         pad=_read_bytes(pad["base64"]) if isinstance(pad, dict) else pad,
     )
+    if value["media_type"] is not None:
+        tensor = tensor.of_media_type(_read_text(value["media_type"]))
     return tensor.as_document() if _read_flag(value["document"]) else tensor
 
 
@@ -197,6 +206,7 @@ _CODECS: dict[object, Codec] = {
     tuple[Tensor, ...]: Codec(
         lambda tensors: list(map(_write_tensor, tensors)), lambda value: tuple(map(_read_tensor, value))
     ),
+    Mapping[str, str]: Codec(dict, _read_names),
     Mapping[str, Document]: Codec(_write_documents, _read_documents),
     Sequence[tuple[str, list[float]]]: Codec(_write_buckets, _read_buckets),
     Batching: Codec(_write_batching, _read_batching),

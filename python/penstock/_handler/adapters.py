@@ -5,19 +5,17 @@ Handlers that take and return arrays have no adapters.
 
 from __future__ import annotations
 
-import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from penstock._handler import type_hints
 from penstock._spec.definition import Document
 from penstock._spec.tensor import Tensor
 from penstock.errors import HandlerError
 
-_SCALARS: tuple[type, ...] = (bool, int, float, str, bytes)
+SCALARS: tuple[type, ...] = (bool, int, float, str, bytes)
 _ACCEPTED: dict[type, tuple[type, ...]] = {
     bool: (bool, np.bool_),
     int: (int, np.integer),
@@ -43,32 +41,8 @@ class Adapter:
     """True if the value is a list of rows, in which a row that cannot be read is an exception."""
 
 
-def adapter(hint: Any, where: str, *, reads: bool, document: Any) -> Adapter | None:
-    """The adapter of a hint; None for a hint that no rule covers.
-
-    Args:
-        hint: The hint, without `Annotated`.
-        where: Prefix of messages.
-        reads: Whether it is the hint of an input.
-        document: The hint as it was, whose metadata may bound a JSON document.
-
-    Raises:
-        SignatureError: a hint of a JSON document that contains a type without a JSON form.
-    """
-    if hint in _SCALARS:
-        return _scalar(hint)
-    if typing.get_origin(hint) is list and (item := typing.get_args(hint)[0]) in _SCALARS:
-        return _list(item)
-    # Only such handlers need these modules.
-    from penstock._handler.library_adapters import library_adapter
-
-    if (found := library_adapter(hint)) is not None:
-        return found
-    # A document can be `null`, so an output may be None too.
-    return _document(document, where, reads=reads) if type_hints.is_document(type_hints.without_none(hint)[0]) else None
-
-
-def _scalar(kind: type) -> Adapter:
+def scalar_adapter(kind: type) -> Adapter:
+    """The adapter of one of `SCALARS`."""
     tensor = Tensor(datatype=kind)
 
     def to_array(value: Any, name: str) -> Any:
@@ -78,12 +52,13 @@ def _scalar(kind: type) -> Adapter:
         if type(value) is kind and kind in (str, bytes):
             return value
         _check(value, kind, name, kind.__name__)
-        return _array(value, tensor, (), name)
+        return filled_array(value, tensor, (), name)
 
     return Adapter(tensor, lambda array, name: array.item(), to_array)
 
 
-def _list(kind: type) -> Adapter:
+def list_adapter(kind: type) -> Adapter:
+    """The adapter of a list of one of `SCALARS`."""
     tensor = Tensor(datatype=kind, shape=[-1])
     declared = f"list[{kind.__name__}]"
 
@@ -94,28 +69,13 @@ def _list(kind: type) -> Adapter:
             raise mismatch(value, name, declared)
         for item in value:
             _check(item, kind, name, declared)
-        return _array(value, tensor, (len(value),), name)
+        return filled_array(value, tensor, (len(value),), name)
 
     return Adapter(tensor, lambda array, name: array.tolist(), to_array)
 
 
-def _document(hint: Any, where: str, *, reads: bool) -> Adapter:
-    # Only such handlers need msgspec, whose import takes a while.
-    from penstock._handler.json_codec import compile_codec
-
-    codec = compile_codec(hint, where, reads=reads)
-    tensor = Tensor(datatype=bytes).as_document()
-
-    def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-        return _array(codec.encode(value, name), tensor, (), name)
-
-    def to_python(array: np.ndarray[Any, Any], name: str) -> Any:
-        return codec.decode(array.item(), name)
-
-    return Adapter(tensor, to_python, to_array, Document(codec.schema, codec.example))
-
-
-def _array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+def filled_array(value: Any, tensor: Tensor, shape: tuple[int, ...], name: str) -> np.ndarray[Any, Any]:
+    """An array of a tensor's dtype and this shape with the value; the name is for messages."""
     # Filled in place: numpy would choose a fixed-width type for text, and cut trailing zero bytes.
     array: np.ndarray[Any, Any] = np.empty(shape, dtype=object if tensor.dtype is None else tensor.dtype)
     try:

@@ -24,7 +24,7 @@ _TEXTS = {
     "uuid": "00000000-0000-0000-0000-000000000000",
 }
 _UNLISTED = object()
-_EXAMPLES: dict[str | None, Any] = {"boolean": True, "integer": 1, "number": 1.0, "null": None, None: {}}
+_EXAMPLES: dict[str | None, Any] = {"boolean": True, "null": None, None: {}}
 
 
 def of_hint(hint: Any, classes: Mapping[Any, mi.Type]) -> Schema:
@@ -74,19 +74,36 @@ def _target(schema: Schema, root: Schema) -> Schema:
     return schema
 
 
-def _example(schema: Schema, root: Schema) -> Any:
-    schema = _target(schema, root)
+def _example(schema: Schema, root: Schema, above: tuple[Any, ...] = ()) -> Any:
+    """An example; `above` are the references around it, so that a class in itself ends."""
+    reference, schema = schema.get("$ref"), _target(schema, root)
+    inside = above if reference is None else (*above, reference)
     if "enum" in schema:
         return schema["enum"][0]
     if "anyOf" in schema:
-        return None if {"type": "null"} in schema["anyOf"] else _example(schema["anyOf"][0], root)
+        return None if {"type": "null"} in schema["anyOf"] else _example(schema["anyOf"][0], root, inside)
     if schema.get("type") == "object":
-        return {name: _example(schema["properties"][name], root) for name in schema.get("required", ())}
+        return {name: _example(schema["properties"][name], root, inside) for name in schema.get("required", ())}
     if schema.get("type") == "array":
-        return [_example(item, root) for item in schema.get("prefixItems", ())[: schema.get("minItems", 0)]]
+        items, least = schema.get("items"), schema.get("minItems", 0)
+        if isinstance(items, dict) and items.get("$ref") not in inside and schema.get("maxItems", 1) > 0:
+            return [_example(items, root, inside)] * max(least, 1)
+        return [_example(item, root, inside) for item in schema.get("prefixItems", ())[:least]]
     if schema.get("type") == "string":
         return "" if "contentEncoding" in schema else _TEXTS.get(schema.get("format", ""), "text")
+    if schema.get("type") in ("integer", "number"):
+        return _number(schema)
     return _EXAMPLES[schema.get("type")]
+
+
+def _number(schema: Schema) -> float:
+    """1, or the number next to it within the bounds."""
+    least, most = schema.get("minimum"), schema.get("maximum")
+    least = schema["exclusiveMinimum"] + 1 if "exclusiveMinimum" in schema else least
+    most = schema["exclusiveMaximum"] - 1 if "exclusiveMaximum" in schema else most
+    number: float = 1 if most is None else min(1, most)
+    number = number if least is None else max(number, least)
+    return number if schema["type"] == "integer" else float(number)
 
 
 def _choices(schema: Schema, steps: Sequence[Any], root: Schema) -> Iterator[Any]:

@@ -97,7 +97,7 @@ def _frame(kind: Any, library: str) -> Adapter:
             raise mismatch(value, name, "DataFrame")
         columns = value.to_dict(orient="list") if library == "pandas" else value.to_dict(as_series=False)
         try:
-            text = json.dumps(columns, default=_plain, allow_nan=False)
+            text = json.dumps(columns, default=_plain, allow_nan=False, separators=(",", ":"))
         except ValueError:
             text = json.dumps(
                 {name: [_finite(item) for item in column] for name, column in columns.items()}, default=_plain

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from penstock._handler.adapters import Adapter
     from penstock._spec.definition import Document
 
-__all__ = ["BoundTensor", "Signature", "documents"]
+__all__ = ["BoundTensor", "Signature", "documents", "shown_types"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,8 @@ class BoundTensor:
     """None: the handler takes or returns the array itself."""
     default: Any = None
     """The handler's value for an absent input."""
+    hint: str = ""
+    """The type of the values, close to its source; empty for arrays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class Signature:
         arguments = len(self.inputs) + self.open + self.wants_context
         in_order = self.positional == tuple(range(arguments))
         return plain and in_order and not self.keywords
+
+
+def shown_types(bound_tensors: Iterable[BoundTensor]) -> dict[str, str]:
+    """The types of plain values, close to their source, by name of the tensor."""
+    return {bound.tensor.name: bound.hint for bound in bound_tensors if bound.hint}
 
 
 def documents(bound_tensors: Iterable[BoundTensor]) -> dict[str, Document]:

@@ -6,12 +6,11 @@ docs/signatures.md has the rules as a table.
 from __future__ import annotations
 
 import inspect
-import typing
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from penstock._handler import type_hints
-from penstock._handler.adapters import Adapter, adapter
+from penstock._handler.annotations import parameter_tensor, return_tensors
 from penstock._handler.parameters import BoundTensor, Signature
 from penstock._handler.requests import request_of, takes_requests
 from penstock._spec.tensor import Tensor
@@ -62,13 +61,13 @@ def read_signature(
         bound_tensors, names = _bind_declared(declared, parameters, where)
     else:
         bound_tensors = [
-            _parameter_tensor(parameter, hints, where, batched=batched) for parameter in parameters.values()
+            parameter_tensor(parameter, hints, where, batched=batched) for parameter in parameters.values()
         ]
         names = list(parameters)
     returned = (
         [BoundTensor(tensor) for tensor in _checked(outputs, "outputs", where)]
         if outputs is not None
-        else _return_tensors(hints, where, batched=batched, streams=streams)
+        else return_tensors(hints, where, batched=batched, streams=streams)
     )
     _check_names(bound_tensors, "input", where)
     _check_names(returned, "output", where)
@@ -187,91 +186,6 @@ def _arrange(
             # Arguments after a parameter with its default are passed by name.
             break
     return tuple(positional), tuple(wanted.items())
-
-
-def _parameter_tensor(parameter: inspect.Parameter, hints: dict[str, Any], where: str, *, batched: bool) -> BoundTensor:
-    where = f"{where}: parameter {parameter.name!r}"
-    if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-        raise SignatureError(f"{where} stands for any number of inputs; declare them with inputs=")
-    if parameter.name not in hints:
-        more = "; decorate the class instead of its method" if parameter.name == "self" else ""
-        raise SignatureError(f"{where} has no annotation; annotate it, or declare inputs={more}")
-    hint, nullable = type_hints.without_none(hints[parameter.name])
-    bound = _bound_tensor(hint, parameter.name, where, batched=batched, reads=True)
-    default = None if parameter.default is _MISSING else parameter.default
-    if nullable or parameter.default is not _MISSING or bound.tensor.optional:
-        return BoundTensor(bound.tensor.as_optional(), bound.adapter, default)
-    return bound
-
-
-def _return_tensors(hints: dict[str, Any], where: str, *, batched: bool, streams: bool) -> list[BoundTensor]:
-    if "return" not in hints:
-        raise SignatureError(f"{where}: the handler does not declare what it returns; annotate it, or declare outputs=")
-    hint = type_hints.item(hints["return"]) if streams else hints["return"]
-    if hint is type_hints.UNKNOWN:
-        raise SignatureError(
-            f"{where}: the handler yields, and its annotation does not declare what; write Iterator[...] or "
-            "AsyncIterator[...], or declare outputs="
-        )
-    if hint is type(None) or hint is None:
-        return []
-    where = f"{where}: the return value"
-    if typing.get_origin(hint) is tuple or hint is tuple:
-        members = typing.get_args(hint)
-        if not members or Ellipsis in members:
-            raise SignatureError(f"{where} is a tuple of unknown length; write each member, as in tuple[int, str]")
-        return [
-            _bound_tensor(member, f"output_{index}", f"{where}, member {index}", batched=batched, reads=False)
-            for index, member in enumerate(members)
-        ]
-    return [_bound_tensor(hint, "output", where, batched=batched, reads=False)]
-
-
-def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool, reads: bool) -> BoundTensor:
-    hint = type_hints.unaliased(hint)
-    bare, tensor = type_hints.split_annotated(hint, where)
-    bare = type_hints.unaliased(bare)
-    if tensor is not None:
-        return BoundTensor(tensor.named(name))
-    if type_hints.is_array(bare):
-        raise SignatureError(
-            f"{where} is an array of unknown datatype and shape; "
-            f"write Annotated[np.ndarray, Tensor(datatype=np.float32, shape=[-1])]"
-        )
-    if batched and (rows := _row_adapter(bare, where, reads=reads)) is not None:
-        return BoundTensor(rows.tensor.named(name), rows)
-    value_adapter = adapter(bare, where, reads=reads, document=hint)
-    if value_adapter is None:
-        raise SignatureError(
-            f"{where} is {type_hints.show(bare)}, which is not a tensor; use Annotated[np.ndarray, Tensor(...)], "
-            "bool, int, float, str, bytes, list[...] of these, dict, a dataclass, a TypedDict, a msgspec.Struct or a "
-            "pydantic model"
-        )
-    if batched:
-        raise SignatureError(
-            f"{where} is {type_hints.show(bare)}, one value per request, and batching= needs one row per "
-            f"request; write list[{type_hints.show(bare)}] for a list of rows, or Annotated[np.ndarray, "
-            f"Tensor(datatype={type_hints.datatype_text(value_adapter.tensor)}, "
-            f"shape={list(value_adapter.tensor.shape)})], or leave batching= out"
-        )
-    return BoundTensor(value_adapter.tensor.named(name), value_adapter)
-
-
-def _row_adapter(hint: Any, where: str, *, reads: bool) -> Adapter | None:
-    """The adapter of a batched `list[X]`, one X per row; None for any other hint."""
-    if typing.get_origin(hint) not in type_hints.LISTS or not typing.get_args(hint):
-        return None
-    item = type_hints.unaliased(typing.get_args(hint)[0])
-    bare, tensor = type_hints.split_annotated(item, where)
-    if tensor is not None:
-        return None
-    element = adapter(type_hints.unaliased(bare), where, reads=reads, document=item)
-    if element is None or element.tensor.shape:
-        # Rows of lists: each row is one JSON document.
-        return None
-    from penstock._handler.row_adapters import row_adapter
-
-    return row_adapter(element, type_hints.show(hint))
 
 
 def _checked(tensors: Iterable[Tensor], kind: str, where: str) -> list[Tensor]:

@@ -165,7 +165,7 @@ class Model(Generic[P, R]):
 
     def bare_definition(self) -> Definition:
         """The definition that each instance loads, without the placement in processes."""
-        from penstock._handler.parameters import documents
+        from penstock._handler.parameters import documents, shown_types
 
         explainer = None
         factory: Callable[[], Handler] = self._build
@@ -193,6 +193,8 @@ class Model(Generic[P, R]):
             description=self.description,
             input_documents=documents(self._signature.inputs),
             output_documents=documents(self._signature.outputs),
+            input_types=shown_types(self._signature.inputs),
+            output_types=shown_types(self._signature.outputs),
             queueing=self.queueing,
             resources=self.resources,
             sequences=self.sequences,

@@ -205,7 +205,7 @@ def _row(definition: Definition) -> tuple[str, ...]:
         definition.name,
         definition.version,
         _inputs_and_routes(definition),
-        _shown(definition, definition.outputs),
+        _shown(definition, definition.outputs, definition.output_types),
         _batching(definition.batching),
         str(definition.instances),
     )
@@ -213,7 +213,8 @@ def _row(definition: Definition) -> tuple[str, ...]:
 
 def _inputs_and_routes(definition: Definition) -> str:
     """The inputs and routes of a model; the last routes are left out if the text gets too long."""
-    text, remaining = _shown(definition, definition.inputs), list(definition.routes)
+    text = _shown(definition, definition.inputs, definition.input_types)
+    remaining = list(definition.routes)
     width = len(text) + _WIDEST_ROUTES
     # At least one route is shown.
     while remaining and (len(remaining) == len(definition.routes) or len(f"{text}, {remaining[0]}") <= width):
@@ -221,18 +222,17 @@ def _inputs_and_routes(definition: Definition) -> str:
     return f"{text}, and {len(remaining)} more" if remaining else text
 
 
-def _shown(definition: Definition, tensors: Sequence[Tensor]) -> str:
+def _shown(definition: Definition, tensors: Sequence[Tensor], types: Mapping[str, str]) -> str:
     if definition.open and not tensors:
         return "any"
-    return _tensors(tensors, batched=definition.batching is not None)
+    batched = definition.batching is not None
+    return ", ".join(_tensor(tensor, types.get(tensor.name), batched=batched) for tensor in tensors) or "-"
 
 
-def _tensors(tensors: Iterable[Tensor], *, batched: bool) -> str:
-    shown = [
-        f"{tensor.name}{'?' if tensor.optional else ''} {tensor.datatype} {tensor.wire_shape(batched=batched)}"
-        for tensor in tensors
-    ]
-    return ", ".join(shown) or "-"
+def _tensor(tensor: Tensor, hint: str | None, *, batched: bool) -> str:
+    """Name and type of a tensor: as the handler has it, or datatype and shape."""
+    shown = hint or f"{tensor.datatype} {tensor.wire_shape(batched=batched)}"
+    return f"{tensor.name}{'?' if tensor.optional else ''} {shown}"
 
 
 def _batching(batching: Batching | None) -> str:

@@ -102,6 +102,10 @@ class Definition:
     """Documents of the inputs that carry JSON, by name."""
     output_documents: Mapping[str, Document] = field(default_factory=dict)
     """Documents of the outputs that carry JSON, by name."""
+    input_types: Mapping[str, str] = field(default_factory=dict)
+    """Types of inputs that are plain values, close to their source, by name."""
+    output_types: Mapping[str, str] = field(default_factory=dict)
+    """Types of outputs that are plain values, by name."""
     queueing: Queueing | None = None
     """None: one priority level, and no limit on the wait."""
     resources: Resources | None = None

@@ -24,7 +24,7 @@ use std::{convert::Infallible, sync::Arc};
 /// Maximum number of fields and files of a form.
 const MAX_PARTS: usize = 4096;
 
-/// Whether the body of a request is plain.
+/// Condition for a plain body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PlainBody {
     /// On the route of plain requests.

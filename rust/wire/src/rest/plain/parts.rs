@@ -63,7 +63,9 @@ pub fn decode_parts(spec: &ModelSpec, parts: &[Part<'_>], limits: &Limits) -> Re
 /// `InvalidInput` if the model has none, or needs more inputs.
 pub fn bytes_input(spec: &ModelSpec) -> Result<&TensorSpec> {
     refuse_raw_request_model(spec, "a body of bytes is not supported")?;
-    let mut taking = spec.inputs.iter().filter(|input| takes_bytes(input));
+    // Text is taken for a file only where no input of bytes is.
+    let has_bytes = spec.inputs.iter().any(|input| takes_bytes(input) && !input.text);
+    let mut taking = spec.inputs.iter().filter(|input| takes_bytes(input) && !(has_bytes && input.text));
     let (only, more) = (taking.next(), taking.next());
     let alone =
         only.filter(|only| more.is_none() && spec.inputs.iter().all(|other| other.optional || other.name == only.name));
@@ -178,6 +180,9 @@ mod tests {
     fn body_of_bytes_is_the_only_input_of_bytes() {
         let image = model("m", vec![tensor("image", Datatype::Bytes, &[])], Vec::new());
         assert_eq!(&*bytes_input(&image).unwrap().name, "image");
+        let name = TensorSpec { optional: true, text: true, ..tensor("name", Datatype::Bytes, &[]) };
+        let named = ModelSpec { inputs: vec![name, image.inputs[0].clone()], ..image };
+        assert_eq!(&*bytes_input(&named).unwrap().name, "image");
         let error = bytes_input(&files()).unwrap_err();
         assert!(error.message().ends_with("with its inputs 'images', 'title', 'sizes'"), "{}", error.message());
     }
