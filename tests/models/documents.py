@@ -91,7 +91,7 @@ def ask(question: Question, more: dict[str, Any]) -> tuple[str, list[Reply]]:
 
 @model(name="weigh")
 def weigh(leaf: Leaf) -> float:
-    """Model without an example: the hint does not state the lower bound of the weight."""
+    """Model of a number with a lower bound, which its example respects."""
     return leaf.weight
 
 

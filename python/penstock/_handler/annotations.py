@@ -72,7 +72,7 @@ def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool, reads: boo
             f"write Annotated[np.ndarray, Tensor(datatype=np.float32, shape=[-1])]"
         )
     if batched and (rows := _row_adapter(bare, where, reads=reads)) is not None:
-        return BoundTensor(rows.tensor.named(name), rows, hint=type_hints.show(bare))
+        return BoundTensor(rows.tensor.named(name), rows, hint=type_hints.show_short(bare))
     value_adapter = _adapter(bare, where, reads=reads, document=hint)
     if value_adapter is None:
         raise SignatureError(
@@ -87,7 +87,7 @@ def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool, reads: boo
             f"Tensor(datatype={type_hints.datatype_text(value_adapter.tensor)}, "
             f"shape={list(value_adapter.tensor.shape)})], or leave batching= out"
         )
-    return BoundTensor(value_adapter.tensor.named(name), value_adapter, hint=type_hints.show(bare))
+    return BoundTensor(value_adapter.tensor.named(name), value_adapter, hint=type_hints.show_short(bare))
 
 
 def _row_adapter(hint: Any, where: str, *, reads: bool) -> Adapter | None:

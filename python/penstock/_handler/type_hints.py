@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import inspect
 import operator
+import re
 import sys
 import types
 import typing
@@ -156,6 +157,11 @@ def show(hint: Any) -> str:
     if isinstance(hint, type) and not typing.get_args(hint):
         return hint.__name__
     return str(hint).replace("typing.", "")
+
+
+def show_short(hint: Any) -> str:
+    """A hint as text, without the modules of its classes."""
+    return re.sub(r"\b(?:\w+\.)+", "", show(hint))
 
 
 def own_doc(target: Any) -> str:
