@@ -77,9 +77,10 @@ def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *
         return _route_request(definition, client, _base(url))
     if definition.open and not definition.inputs:
         return f"{client} {model}"
-    if definition.plain_types and definition.sequences is None:
+    plain = _plain(definition, examples) if definition.plain_types and definition.sequences is None else None
+    if plain is not None:
         flags = " -N" if definition.streams else ""
-        return f"{client}{flags} {_base(url)}{path} {_plain(definition, examples) or ''}".rstrip()
+        return f"{client}{flags} {_base(url)}{path} {plain}"
     request = f"{client} -N {model}/infer_stream" if definition.streams else f"{client} {model}/infer"
     required = [tensor for tensor in definition.inputs if not tensor.optional]
     if any(examples.get(tensor.name, "") is None for tensor in required):
