@@ -25,7 +25,7 @@ MODELS = {
         "@model(inputs=[Tensor('x', np.float32, [64, 64]), Tensor('names', bytes, [2])],"
         " outputs=[Tensor('sum', np.float32)])\n"
         "def served(x, names):\n    return x.sum() + np.float32(len(names))\n",
-        2,
+        {"data": [2], "shape": []},
     ),
     "plain": (
         "from penstock import model\n@model\ndef served(name: str, times: int = 2) -> str:\n    return name * times\n",
