@@ -12,7 +12,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from penstock._cli.main import _shown
+from penstock._cli.setting_flags import shown_default
 from penstock._config.settings import LISTS
 from penstock.config import ServerConfig
 
@@ -68,7 +68,7 @@ def table(page: str) -> str:
 
 def row(setting: Field[Any], texts: dict[str, str]) -> str:
     """Returns a setting's row: with its present text, else with its help."""
-    default, text = _shown(setting.metadata["kind"], setting.default), f"| {setting.metadata['help']} |  |"
+    default, text = shown_default(setting.metadata["kind"], setting.default), f"| {setting.metadata['help']} |  |"
     return f"| `{setting.name}` | `{default}` {texts.get(setting.name, text)}\n"
 
 

@@ -77,9 +77,13 @@ class ServerConfig:
     batching_debug: Literal["off", "read", "change"] = _setting(
         "off", "off|read|change", "/debug/batching, to read or change the batching of models"
     )
-    access_log: Literal["off", "text", "json"] = _setting("off", "off|text|json", "log line for each request")
-    log_level: Literal["off", "error", "warning", "info"] = _setting(
-        "warning", "off|error|warning|info", "level of server messages on standard error"
+    access_log: Literal["off", "text", "json", "short"] = _setting(
+        "off", "off|text|json|short", "log line for each request"
+    )
+    log_level: Literal["off", "error", "warning", "info", "debug"] = _setting(
+        "warning",
+        "off|error|warning|info|debug",
+        "level of messages on standard error; debug adds refused requests; penstock serve has info",
     )
     otlp_endpoint: str = _setting(
         "auto", "text", "OTLP collector for spans: http://HOST:PORT, off, or auto for OTEL_EXPORTER_OTLP_ENDPOINT"

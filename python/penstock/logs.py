@@ -9,12 +9,17 @@ from __future__ import annotations
 import io
 import json
 import logging
+import os
 import sys
 import threading
 from collections.abc import MutableMapping, Sequence
+from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, TextIO
 
 __all__ = ["JsonFormatter", "RequestFilter", "setup"]
+
+_CONSOLE = "_PENSTOCK_LOG"
+"""Environment variable with the level and form of `setup_console`, so that processes of models have them."""
 
 _TEXT = "%(asctime)s %(levelname)s %(name)s [%(model)s/%(version)s %(request_id)s] %(message)s"
 _NO_REQUEST = ("-", "-", ("-",))
@@ -50,14 +55,14 @@ class RequestFilter(logging.Filter):
 class JsonFormatter(logging.Formatter):
     """Formats each record as a JSON object in one line.
 
-    `time` (seconds since 1970), `level`, `logger`, `message` and `process`; with a `RequestFilter` also `request_id`,
+    `time` (UTC, ISO 8601), `level`, `logger`, `message` and `process`; with a `RequestFilter` also `request_id`,
     `model` and `version`, for what is logged while a request is computed; `error` with the traceback of an exception.
     """
 
     def format(self, record: logging.LogRecord) -> str:
         """The line, without its end."""
         line: dict[str, Any] = {
-            "time": round(record.created, 3),
+            "time": _time_of(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _plain(record.getMessage()),
@@ -72,8 +77,24 @@ class JsonFormatter(logging.Formatter):
 
 
 class _TextFormatter(logging.Formatter):
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:
+        return _time_of(record)
+
     def format(self, record: logging.LogRecord) -> str:
         return _plain(super().format(record))
+
+
+class _ConsoleFormatter(_TextFormatter):
+    """Lines like those of the server: time, level, logger, and the request of `ctx.log`."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(shown_level)s %(name)s%(shown_request)s %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.shown_level = record.levelname.lower()
+        request = getattr(record, "request_id", None)
+        record.shown_request = f" [{request}]" if request not in (None, "-", "") else ""
+        return super().format(record)
 
 
 def setup(
@@ -100,6 +121,50 @@ def setup(
     root.setLevel(level)
     if prints and not isinstance(sys.stdout, _Prints):
         sys.stdout = _Prints(sys.stdout)
+
+
+def setup_console(level: str, *, as_json: bool = False) -> None:
+    """Shows log records of Penstock and of `ctx.log` from `level` on, where the program has not set up logging.
+
+    As soon as the root logger has a handler, its settings apply instead. Processes of models do the same.
+
+    Args:
+        level: A value of the setting `log_level`. Records of libraries are shown from WARNING on, as without this.
+        as_json: Whether lines are JSON objects.
+    """
+    os.environ[_CONSOLE] = f"{level} {'json' if as_json else 'text'}"
+    lowest = _LEVELS.get(level, logging.WARNING)
+    handler = logging.StreamHandler()
+    handler.setLevel(min(lowest, logging.WARNING))
+    handler.setFormatter(JsonFormatter() if as_json else _ConsoleFormatter())
+    # Python's own place for this: it is used only where no logger has a handler.
+    logging.lastResort = handler
+    own = logging.getLogger("penstock")
+    if not logging.getLogger().handlers and own.level == logging.NOTSET:
+        own.setLevel(lowest)
+        _levels_set.append(lowest)
+
+
+def release_console() -> None:
+    """Leaves the level of Penstock's logger to the program, if its code has set up logging since `setup_console`."""
+    own = logging.getLogger("penstock")
+    if _levels_set and logging.getLogger().handlers and own.level == _levels_set[-1]:
+        own.setLevel(logging.NOTSET)
+        _levels_set.clear()
+
+
+def inherit_console() -> None:
+    """Does in the process of a model what `setup_console` did in that of the server."""
+    if settings := os.environ.get(_CONSOLE):
+        level, _, form = settings.partition(" ")
+        setup_console(level, as_json=form == "json")
+
+
+_LEVELS = {"info": logging.INFO, "debug": logging.DEBUG}
+"""Levels of `log_level` that show more than Python does by itself."""
+
+_levels_set: list[int] = []
+"""The level that `setup_console` set."""
 
 
 def adapter(model: str, version: str, ids: Sequence[str]) -> logging.LoggerAdapter[logging.Logger]:
@@ -158,6 +223,11 @@ def _joined(ids: Sequence[str]) -> str:
     from penstock import _core
 
     return ",".join(_core.escape_text(one, cut=True) or "-" for one in ids)
+
+
+def _time_of(record: logging.LogRecord) -> str:
+    time = datetime.fromtimestamp(record.created, timezone.utc)
+    return time.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _plain(text: str) -> str:

@@ -15,6 +15,7 @@ from penstock._runtime import at_exit
 from penstock.errors import LoadError, PenstockError, Unavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
 
     from typing_extensions import Self
@@ -36,7 +37,12 @@ _EXIT_TIMEOUT = 5.0
 """Seconds that requests have to finish when the interpreter ends."""
 
 
-def attach(address: str, *models: Model[..., Any] | Any, timeout: float = 30.0) -> Attached:
+def attach(
+    address: str,
+    *models: Model[..., Any] | Any,
+    timeout: float = 30.0,
+    on_wait: Callable[[str], object] | None = None,
+) -> Attached:
     """Serves models of this process behind a server of the same machine and user.
 
     To the server's clients they are models like any other; their handlers run here, on threads. The server
@@ -46,6 +52,7 @@ def attach(address: str, *models: Model[..., Any] | Any, timeout: float = 30.0) 
         address: `unix:/path` as in the server's setting, or with `attach="auto"` the server's HTTP or gRPC address.
         models: The models, as `Server` takes them; more can be added later.
         timeout: Seconds to wait for the server. Loading the models is not limited.
+        on_wait: Called once with the reason, if the server is not there at once.
 
     Returns:
         The attached models, once all of them are ready: a context manager that detaches on exit.
@@ -61,7 +68,7 @@ def attach(address: str, *models: Model[..., Any] | Any, timeout: float = 30.0) 
         >>> with attach("http://localhost:8000", double) as attached:
         ...     attached.wait()
     """
-    attached = Attached(_connect(address, timeout))
+    attached = Attached(_connect(address, timeout, on_wait))
     try:
         if models:
             attached.add(*models)
@@ -222,7 +229,7 @@ class Attached:
         self._responses.put(messages.error_message(Unavailable(self._reason)))
 
 
-def _connect(address: str, timeout: float) -> _core.ControlChannel:
+def _connect(address: str, timeout: float, on_wait: Callable[[str], object] | None) -> _core.ControlChannel:
     from penstock import _core
 
     until = time.monotonic() + timeout
@@ -241,4 +248,7 @@ def _connect(address: str, timeout: float) -> _core.ControlChannel:
             problem = "the server there is of another user"
         if time.monotonic() >= until:
             raise Unavailable(f"attach: {address}: {problem}")
+        if on_wait is not None:
+            on_wait(problem)
+            on_wait = None
         time.sleep(_CONNECT_INTERVAL)

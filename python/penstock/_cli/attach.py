@@ -8,6 +8,8 @@ import sys
 from types import FrameType
 from typing import Any
 
+from penstock import logs
+from penstock._runtime import progress
 from penstock._runtime.console import echo
 from penstock._serve.signals import Signals
 from penstock.errors import PenstockError, StartupError
@@ -51,9 +53,15 @@ def run(options: argparse.Namespace) -> int:
     from penstock._attach.attach import attach
     from penstock._loading import targets
 
-    models = [model for target in options.targets for model in targets.load(target)]
+    def waits(reason: str) -> None:
+        echo(f"penstock: {options.address}: {reason}; waits for one for up to {options.timeout:g} s")
+
+    logs.setup_console("info")
+    with progress.shown(", ".join(options.targets)):
+        models = [model for target in options.targets for model in targets.load(target)]
+    logs.release_console()
     try:
-        attached = attach(options.address, *models, timeout=options.timeout)
+        attached = attach(options.address, *models, timeout=options.timeout, on_wait=waits)
     except PenstockError as error:
         raise error if isinstance(error, StartupError) else StartupError(str(error)) from error
     with _Signals([signal.SIGINT, signal.SIGTERM]).caught() as signals:

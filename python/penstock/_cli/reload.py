@@ -33,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         StartupError: there is no such server.
     """
-    number = options.pid
+    number, path = options.pid, None
     if number is None:
         path = options.pid_file or load_config(file=options.config).pid_file
         if path is None:
@@ -45,6 +45,6 @@ def run(options: argparse.Namespace) -> int:
     elif number <= 0:
         print(f"penstock reload: error: --pid: {number} is not a process number", file=sys.stderr)
         return 2
-    pid_file.request_reload(number)
+    pid_file.request_reload(number, path)
     print(f"penstock: requested a reload from process {number}; its log has the result", flush=True)
     return 0

@@ -41,8 +41,8 @@ class ServerOptions(TypedDict, total=False):
     compress_answers: bool
     docs: bool
     batching_debug: Literal["off", "read", "change"]
-    access_log: Literal["off", "text", "json"]
-    log_level: Literal["off", "error", "warning", "info"]
+    access_log: Literal["off", "text", "json", "short"]
+    log_level: Literal["off", "error", "warning", "info", "debug"]
     otlp_endpoint: str
     trace_sampler: str
     server_name: str | None

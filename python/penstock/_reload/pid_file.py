@@ -6,16 +6,22 @@ import os
 import re
 import signal
 import stat
+import struct
+import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from penstock._reload import identity
 from penstock._runtime import forks
 from penstock.errors import StartupError
 
 __all__ = ["held", "process_of", "request_reload"]
 
 _NUMBER = re.compile(rb"\s*\d*\s*")
+_LOCKED_AT = 0x50454E53
+"""Offset of the byte that a server locks, far behind the number: other programs lock others."""
+
 _EXPECTED = "a new path, an empty file, or a pid file that is not in use"
 
 
@@ -41,6 +47,9 @@ def held(path: str | None) -> Iterator[None]:
             raise StartupError(f"pid_file: {path} is held by a running server; each server needs its own") from None
         if not _NUMBER.fullmatch(os.pread(file, 64, 0)):
             raise StartupError(f"pid_file: {path} does not contain a process number, expected {_EXPECTED}")
+        # The kernel tells others which process holds it: `penstock reload` signals no other one.
+        with suppress(OSError):
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _LOCKED_AT)
         own = f"{os.getpid()}\n".encode()
         os.ftruncate(file, 0)
         os.pwrite(file, own, 0)
@@ -111,22 +120,71 @@ def process_of(path: str) -> int:
     return int(text)
 
 
-def request_reload(number: int) -> None:
+def request_reload(number: int, path: str | None = None) -> None:
     """Sends SIGHUP to a server, which reloads its code.
 
+    Only a process that is known to be a server gets the signal, which ends most others: one that holds the pid file,
+    or that `/proc` shows to be a server that reloads.
+
+    Args:
+        number: The process.
+        path: The pid file that has the number; None if there is none.
+
     Raises:
-        StartupError: there is no such process, it belongs to another user, or does not handle SIGHUP.
+        StartupError: there is no such process, it belongs to another user, or is not known to be a server.
     """
     try:
-        os.kill(number, 0)
-        if not _handles_sighup(number):
-            # Without a handler, the signal would end the process.
-            raise StartupError(f"process {number} is not a running `penstock serve` (SIGHUP is not handled)")
-        os.kill(number, signal.SIGHUP)
-    except ProcessLookupError:
+        with _opened(number) as process:
+            holds = path is not None and _holder_of(path) == number
+            if not holds and not identity.has_proc():
+                raise StartupError(
+                    f"process {number} cannot be checked on this system: give --pid-file instead of --pid"
+                )
+            if not (holds or identity.is_marked(number)) or not _handles_sighup(number):
+                raise StartupError(f"process {number} is not a running `penstock serve` that reloads; nothing was sent")
+            if process is None:
+                os.kill(number, signal.SIGHUP)
+            else:
+                # Not another process that has got the number meanwhile.
+                signal.pidfd_send_signal(process, signal.SIGHUP)
+    except (ProcessLookupError, FileNotFoundError):
         raise StartupError(f"there is no process {number}") from None
     except PermissionError:
         raise StartupError(f"process {number} belongs to another user") from None
+
+
+@contextmanager
+def _opened(number: int) -> Iterator[int | None]:
+    """A descriptor of a process; None where the system has none."""
+    os.kill(number, 0)
+    try:
+        process = os.pidfd_open(number)
+    except ProcessLookupError:
+        raise
+    except (AttributeError, OSError):
+        yield None
+        return
+    try:
+        yield process
+    finally:
+        os.close(process)
+
+
+def _holder_of(path: str) -> int | None:
+    """The process that holds the record lock of a pid file, by the kernel; None if there is none."""
+    import fcntl
+
+    is_linux = sys.platform.startswith("linux")
+    # Type and origin, start, length and process of the lock, in the order of `struct flock`.
+    form = "hhqqi" if is_linux else "qqihh"
+    sought = (fcntl.F_WRLCK, os.SEEK_SET, _LOCKED_AT, 1, 0) if is_linux else (_LOCKED_AT, 1, 0, fcntl.F_WRLCK, 0)
+    try:
+        with open(path, "rb") as file:
+            found = struct.unpack(form, fcntl.fcntl(file, fcntl.F_GETLK, struct.pack(form, *sought)))
+    except OSError:
+        return None
+    kind, number = (found[0], found[4]) if is_linux else (found[3], found[2])
+    return None if kind == fcntl.F_UNLCK else int(number)
 
 
 def _handles_sighup(number: int) -> bool:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-import time
+from collections.abc import Sequence
 
 from penstock._reload.code import Code
+from penstock._reload.file_watch import POLL_INTERVAL, FileWatch
+from penstock._runtime import progress
 from penstock._runtime.console import echo
 from penstock._server.server import Server
 from penstock.errors import PenstockError
 
-__all__ = ["Reloader"]
+__all__ = ["Reloader", "names_of"]
 
-_POLL_INTERVAL = 0.25
-"""Seconds between two checks of the files."""
-
-_FileStates = dict[str, tuple[int, int]]
-"""Modification time in nanoseconds and size of each file."""
+_MOST_NAMES = 3
+"""Most names of changed files in a line."""
 
 
 class Reloader:
@@ -31,15 +30,17 @@ class Reloader:
 
     def __init__(self, server: Server, code: Code, *, watches: bool = False) -> None:
         self._server, self._code, self._watches = server, code, watches
+        self._files = FileWatch(code)
         self._requested = threading.Event()
         self._stopped = threading.Event()
-        self._failed = False
-        self._states: _FileStates = {}
         self._thread = threading.Thread(target=self._run, name="penstock-reload", daemon=True)
 
     def start(self) -> None:
         """Starts from the present state of the files."""
-        self._states = self._file_states(siblings=False)
+        self._files.start()
+        if self._watches:
+            count = self._files.count
+            echo(f"penstock: watching {count} file{'s' if count != 1 else ''}, reloads when one changes")
         self._thread.start()
 
     def request(self) -> None:
@@ -53,64 +54,38 @@ class Reloader:
 
     def _run(self) -> None:
         while True:
-            requested = self._requested.wait(_POLL_INTERVAL if self._watches else None)
+            requested = self._requested.wait(POLL_INTERVAL if self._watches else None)
             if self._stopped.is_set():
                 return
             self._requested.clear()
-            if requested or self._has_changed():
+            changed = [] if requested else self._files.changed(self._requested)
+            if self._stopped.is_set():
+                return
+            if changed:
+                echo(f"penstock: {names_of(changed)} changed, reloading")
+            if requested or changed:
                 self._reload()
 
     def _reload(self) -> None:
-        began = time.monotonic()
-        # Before the files are read: later changes are for the next reload. With siblings, since any may be imported.
-        before = self._file_states(siblings=True)
-        try:
-            names = self._server.reload(self._code.reload, folders=self._code.folders())
-        except PenstockError as error:
-            report = f"reload failed, what serves goes on: {error}"
-        except BaseException as error:
-            # Code of the user may raise SystemExit and the like, which must not end this thread.
-            report = f"reload failed, what serves goes on: {type(error).__name__}: {error}"
-        else:
-            report = f"reloaded in {time.monotonic() - began:.2f} s: {', '.join(names) or 'no model'}"
-        self._failed = report.startswith("reload failed")
-        now = self._file_states(siblings=self._failed)
-        # After a failure, a file that appeared meanwhile may be the missing one, so it counts as a change.
-        known = before if self._failed else {**now, **before}
-        self._states = {path: known[path] for path in now if path in known}
+        # Before the files are read: later changes are for the next reload.
+        before = self._files.begin()
+        with progress.shown(", ".join(self._code.targets) or "the repository") as shown:
+            try:
+                names = self._server.reload(self._code.reload, folders=self._code.folders())
+            except PenstockError as error:
+                report, failed = f"reload failed, what serves goes on: {error}", True
+            except BaseException as error:
+                # Code of the user may raise SystemExit and the like, which must not end this thread.
+                report, failed = f"reload failed, what serves goes on: {type(error).__name__}: {error}", True
+            else:
+                report, failed = f"reloaded in {shown.seconds:.2f} s: {', '.join(names) or 'no model'}", False
+        self._files.finish(before, failed=failed)
         if not self._stopped.is_set():
             echo(f"penstock: {report}")
 
-    def _has_changed(self) -> bool:
-        """True if a file has changed and is complete: in the same state at two checks."""
-        now = self._file_states(siblings=self._failed)
-        if now == self._states:
-            return False
-        while (
-            not self._requested.wait(_POLL_INTERVAL / 2) and (later := self._file_states(siblings=self._failed)) != now
-        ):
-            now = later
-        return not self._stopped.is_set()
 
-    def _file_states(self, *, siblings: bool) -> _FileStates:
-        """States of the code's files, and with `siblings` of others in their folders: a missing module may appear."""
-        files = self._code.files()
-        if siblings:
-            files |= {entry.path for folder in self._code.folders() for entry in _entries(folder)}
-        return {path: state for path in files if (state := _state(path))}
-
-
-def _entries(folder: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(folder) as entries:
-            return [entry for entry in entries if entry.name.endswith(".py")]
-    except OSError:
-        return []
-
-
-def _state(path: str) -> tuple[int, int] | None:
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return status.st_mtime_ns, status.st_size
+def names_of(files: Sequence[str]) -> str:
+    """Names of changed files for a line."""
+    names = [os.path.basename(path) for path in files]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more

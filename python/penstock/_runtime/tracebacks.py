@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import traceback
+from types import TracebackType
 
-__all__ = ["is_ours", "summary", "user_traceback"]
+__all__ = ["for_clients", "is_ours", "send_to_clients", "summary", "user_traceback"]
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -28,3 +29,27 @@ def summary(error: BaseException) -> str:
 def is_ours(filename: str) -> bool:
     """True if a frame's file is part of Penstock or of the import system."""
     return filename.startswith((_OWN, "<frozen importlib", "<frozen runpy")) or filename == contextlib.__file__
+
+
+def send_to_clients() -> None:
+    """Lets clients get the tracebacks of handlers, from this process and those that it starts. For development only."""
+    os.environ[_FOR_CLIENTS] = "1"
+
+
+def for_clients(model: str, error: BaseException, trace: TracebackType | None) -> str | None:
+    """The message with a traceback that clients of a failed handler get; None unless `send_to_clients` was called."""
+    if _FOR_CLIENTS not in os.environ:
+        return None
+    head = f"model '{model}' failed: {summary(error)}"
+    lines = user_traceback(error.with_traceback(trace)).rstrip().splitlines()
+    # The last frames say most.
+    while len(lines) > 2 and len("\n".join(lines).encode()) > _MAX_TRACEBACK:
+        del lines[1]
+    return "\n".join([head, *lines])
+
+
+_FOR_CLIENTS = "_PENSTOCK_TRACEBACKS"
+"""Environment variable, so that processes of models know."""
+
+_MAX_TRACEBACK = 3500
+"""Most bytes of a traceback for clients. The core takes messages of 4096 bytes."""

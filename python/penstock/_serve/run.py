@@ -7,13 +7,18 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import dataclass
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from penstock._reload import pid_file
+from penstock import logs
+from penstock._reload import identity, pid_file
+from penstock._runtime import progress
 from penstock._runtime.console import echo
 from penstock._serve import banner
-from penstock._serve.signals import Signals
+from penstock._serve.signals import LoadSignals, SignalledError
 from penstock._server.open_files import raised_limit
 from penstock._server.server import Server
 
@@ -29,11 +34,24 @@ _AT_ONCE_GRACE = 1.0
 _UNFINISHED = "requests that have not finished"
 
 
-class _SignalledError(BaseException):
-    """A signal came while models load. Not an `Exception`, which code of the user might swallow."""
+@dataclass(frozen=True, slots=True)
+class Foreground:
+    """What a command adds to a server in the foreground.
+
+    Attributes:
+        reloader: Reloads the models, at SIGHUP too.
+        greetings: Returns example requests for the banner; if it returns none, the banner has its own.
+        started: Called with the server once it has started.
+        reports_load: Whether the seconds of the start are printed.
+    """
+
+    reloader: Reloader | None = None
+    greetings: banner.Greetings | None = None
+    started: Callable[[Server], object] | None = None
+    reports_load: bool = False
 
 
-class _Signals(Signals):
+class _Signals(LoadSignals):
     """Signals of a server in the foreground. Counted, not raised, once it runs: a raise could strike anywhere.
 
     Args:
@@ -46,7 +64,6 @@ class _Signals(Signals):
         super().__init__([signal.SIGINT, signal.SIGTERM], also=also, start_timeout=drain_timeout)
         self._had_terminal = _has_terminal()
         self.reloads = 0
-        self.interrupt = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         # A terminal that closes sends SIGHUP too; that ends the server.
@@ -54,16 +71,9 @@ class _Signals(Signals):
             self.reloads += 1
             return
         super().handle(number, frame)
-        if self.interrupt:
-            raise _SignalledError
 
 
-def run(
-    server: Server,
-    models: list[Any],
-    reloader: Reloader | None = None,
-    greetings: banner.Greetings | None = None,
-) -> list[str]:
+def run(server: Server, models: list[Any], foreground: Foreground | None = None) -> list[str]:
     """Starts the server, prints its models, and blocks until it has stopped.
 
     The first SIGINT or SIGTERM drains, a second one stops at once. A signal while models load ends the start. If
@@ -73,27 +83,34 @@ def run(
     Args:
         server: The server.
         models: The server's models. The list is emptied, so that replaced models are not retained here.
-        reloader: Reloads the models.
-        greetings: Returns example requests for the banner; if it returns none, the banner has its own.
+        foreground: What a command adds.
 
     Returns:
         The names of the models that were cut off; empty when all requests finished.
     """
-    signals = _Signals(server.config.drain_timeout, reloads=reloader is not None)
-    config = server.config
-    with signals.caught(), pid_file.held(config.pid_file), raised_limit(config.max_connections):
+    added = foreground or Foreground()
+    reloader, config = added.reloader, server.config
+    signals = _Signals(config.drain_timeout, reloads=reloader is not None)
+    marked = identity.marked() if reloader is not None else nullcontext()
+    with signals.caught(), marked, pid_file.held(config.pid_file), raised_limit(config.max_connections):
         try:
             signals.interrupt = True
-            server.start()
+            with progress.shown("the models") as shown:
+                server.start()
             signals.interrupt = False
             signals.set_target(server)
-        except _SignalledError:
+        except SignalledError:
             signals.interrupt = False
             return server.stop(0.0)
+        logs.release_console()
+        if added.reports_load:
+            echo(f"penstock: loaded in {shown.seconds:.2f} s")
+        echo(banner.describe(server, models, added.greetings), sys.stdout)
         if reloader is not None:
             reloader.start()
-        echo(banner.describe(server, models, greetings), sys.stdout)
         models.clear()
+        if added.started is not None:
+            added.started(server)
         try:
             while signals.count == 0:
                 if server.wait(_POLL_INTERVAL):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from penstock._attach import messages
 from penstock._attach.attach import Attached
 from penstock._runtime import forks
+from penstock._runtime.console import echo
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from penstock import _core
     from penstock._server.server import Server
 
-__all__ = ["Signals"]
+__all__ = ["LoadSignals", "SignalledError", "Signals"]
 
 _DETACH_TIMEOUT = 30.0
 
@@ -116,6 +117,28 @@ class Signals:
             forks.in_child.discard(restore_in_child)
             restore()
             self._core.close()
+
+
+class SignalledError(BaseException):
+    """A signal came while models load. Not an `Exception`, which code of the user might swallow."""
+
+
+class LoadSignals(Signals):
+    """Signals that end a load: the first one raises `SignalledError` on the main thread while `interrupt` is set.
+
+    A second one ends the process, even while compiled code does not return to Python.
+    """
+
+    interrupt = False
+    message = "penstock: loading is stopped; signal again to end at once"
+    """Printed before the exception is raised; empty for nothing."""
+
+    def handle(self, number: int, frame: FrameType | None) -> None:
+        super().handle(number, frame)
+        if self.interrupt:
+            if self.message:
+                echo(self.message)
+            raise SignalledError
 
 
 def _do_nothing(*_: object) -> None:

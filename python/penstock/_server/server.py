@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._model.resolve import as_model, definitions_of, for_inspection
-from penstock._runtime import at_exit, forks, interpreter, memory
+from penstock._runtime import at_exit, forks, interpreter, memory, progress
 from penstock._server.addresses import client_address
 from penstock._server.open_files import report_limit
 from penstock.config import ServerConfig, load_config
@@ -143,7 +143,7 @@ class Server:
             report_limit(self.config.max_connections)
             definitions = self._manager.initial_definitions()
             memory.keep_freed_blocks()
-            core = self._make_core(definitions)
+            core = self._make_core(progress.tracked(definitions))
             try:
                 for (name, version), refusal in self._refusals.items():
                     core.models.set_refusal(name, version, refusal)

@@ -10,6 +10,7 @@ import sys
 import traceback
 from typing import Any
 
+from penstock import logs
 from penstock._runtime import tracebacks
 from penstock._runtime.instance import for_single_instance
 
@@ -38,11 +39,14 @@ def main() -> None:
     sys.argv = [sys.argv[1]]
     # Bytecode identifies a source by its second of modification, and code may be reloaded more often.
     sys.dont_write_bytecode = True
+    logs.inherit_console()
     payload = worker.receive_payload()
     if payload is None:
         return
     try:
-        worker.serve(_load(payload))
+        definition = _load(payload)
+        logs.release_console()
+        worker.serve(definition)
     except BaseException as error:
         if not worker.is_ready:
             worker.load_failed(tracebacks.summary(error), tracebacks.user_traceback(error))
