@@ -100,6 +100,9 @@ pub struct Error {
 /// Maximum bytes of a message; gRPC sends it as a header.
 pub(crate) const MAX_MESSAGE: usize = 1024;
 
+/// Maximum bytes of a message with a traceback. Clients of gRPC accept headers of 8 KiB.
+const MAX_TRACEBACK: usize = 4096;
+
 /// Result with an error for a client.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -121,6 +124,14 @@ impl Error {
     /// Creates a `Handler` error.
     pub fn handler(message: impl Into<Cow<'static, str>>) -> Self {
         Self::new(Kind::Handler, message)
+    }
+
+    /// Creates a `Handler` error whose message has a traceback, for a server in development. It is truncated to
+    /// [`MAX_TRACEBACK`] bytes.
+    pub fn traced(message: impl Into<Cow<'static, str>>) -> Self {
+        let message = message.into();
+        let end = message.floor_char_boundary(MAX_TRACEBACK);
+        Self { message: message[..end].into(), ..Self::handler("") }
     }
 
     /// Creates a `Timeout` error for a client that sent its body too slowly. HTTP has a separate status for it.

@@ -37,11 +37,33 @@ pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> 
         _ => {
             log_traceback(py, spec, raised);
             let class = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
-            let error = Error::handler(format!("model '{}' failed: {class}", spec.name));
+            let error = match traceback_for_clients(py, spec, raised) {
+                Some(text) => Error::traced(text),
+                None => Error::handler(format!("model '{}' failed: {class}", spec.name)),
+            };
             if class == OUT_OF_MEMORY && spec.retries_on_oom() { error.batch_too_large() } else { error }
         }
     }
 }
+
+/// The message with a traceback that clients get from a server in development; `None` from all others.
+fn traceback_for_clients(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> Option<String> {
+    let tracebacks = py.import("penstock._runtime.tracebacks").ok()?;
+    tracebacks
+        .call_method1("for_clients", (&*spec.name, raised.value(py), raised.traceback(py)))
+        .ok()?
+        .extract()
+        .ok()?
+}
+
+/// Marks an exception as one of a wrong call in a handler: it is that handler's error, not one of its client.
+pub(crate) fn of_wrong_call(py: Python<'_>, error: PyErr) -> PyErr {
+    // An exception that takes no attributes keeps its kind.
+    let _ = error.value(py).setattr(WRONG_CALL, true);
+    error
+}
+
+const WRONG_CALL: &str = "_penstock_wrong_call";
 
 /// The class name that frameworks use for a failed allocation on a device.
 const OUT_OF_MEMORY: &str = "OutOfMemoryError";
@@ -59,6 +81,9 @@ fn own_kind(py: Python<'_>, raised: &PyErr) -> PyResult<Option<Kind>> {
     let base =
         BASE.get_or_try_init(py, || py.import("penstock.errors")?.getattr("PenstockError").map(Bound::unbind))?;
     if !raised.value(py).is_instance(base.bind(py))? {
+        return Ok(None);
+    }
+    if raised.value(py).hasattr(WRONG_CALL)? {
         return Ok(None);
     }
     let kind: String = raised.value(py).getattr("kind")?.extract()?;

@@ -1,7 +1,11 @@
 //! `_core.PeerClient`: the client with which a handler calls other models.
 
 use super::{audience::Audience, call::PeerCall, call_graph::Caller, request, stream::PeerStream};
-use crate::{attach::detached, convert::parameters::parameter, errors::raised};
+use crate::{
+    attach::detached,
+    convert::parameters::parameter,
+    errors::{of_wrong_call, raised},
+};
 use penstock_core::{Error, InferRequest, Kind, Model, ModelSpec, RequestMetadata};
 use pyo3::{prelude::*, types::PyDict};
 use std::sync::Arc;
@@ -43,11 +47,16 @@ impl PeerClient {
     /// Finds a model that can be called from here.
     fn find(&self, py: Python<'_>, name: &str, version: Option<&str>) -> PyResult<Arc<Model>> {
         // The last reference to a replaced model may be dropped here.
-        let model = detached(py, || self.caller.find(&self.spec, name, version)).map_err(|error| raised(py, &error))?;
+        let found = detached(py, || self.caller.find(&self.spec, name, version));
+        let model = found.map_err(|error| match error.kind() {
+            // The model may be ready again for the client's next request.
+            Kind::Unavailable => raised(py, &error),
+            _ => of_wrong_call(py, raised(py, &error)),
+        })?;
         if model.spec().sequences.is_some() {
             let text =
                 format!("model '{}' keeps sequences: a client can call it, and no other model", model.spec().name);
-            return Err(raised(py, &Error::new(Kind::Unsupported, text)));
+            return Err(of_wrong_call(py, raised(py, &Error::new(Kind::Unsupported, text))));
         }
         Ok(model)
     }
@@ -85,9 +94,10 @@ impl PeerClient {
         if model.spec().streams && !model.spec().raw_requests {
             let text =
                 format!("model '{0}' streams its answers: write ctx.models['{0}'].stream(...)", model.spec().name);
-            return Err(raised(py, &Error::new(Kind::Unsupported, text)));
+            return Err(of_wrong_call(py, raised(py, &Error::new(Kind::Unsupported, text))));
         }
-        let request = self.request(model.spec(), Given { positional, named, parameters })?;
+        let request = self.request(model.spec(), Given { positional, named, parameters });
+        let request = request.map_err(|error| of_wrong_call(py, error))?;
         Ok(PeerCall::new(model, request, self.caller_context.audience.clone()))
     }
 
@@ -109,7 +119,8 @@ impl PeerClient {
         parameters: Bound<'py, PyDict>,
     ) -> PyResult<PeerStream> {
         let model = self.find(py, &name, version.as_deref())?;
-        let request = self.request(model.spec(), Given { positional, named, parameters })?;
+        let request = self.request(model.spec(), Given { positional, named, parameters });
+        let request = request.map_err(|error| of_wrong_call(py, error))?;
         Ok(PeerStream::new(model, request, self.caller_context.audience.clone()))
     }
 }

@@ -73,6 +73,7 @@ impl<'py> ServerConfig<'_, 'py> {
             access_log => |format: String| match format.as_str() {
                 "text" => AccessLog::Text,
                 "json" => AccessLog::Json,
+                "short" => AccessLog::Short,
                 _ => AccessLog::Off,
             },
             shared_memory => |mode: String| match mode.as_str() {

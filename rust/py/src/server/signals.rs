@@ -205,7 +205,8 @@ impl ShutdownProgress {
             }
             // Models load, and Python raises out of it.
             Target::Nothing(within) => within.map(|within| match self.second_signal {
-                Some(at) => at + GRACE_PERIOD,
+                // There is nothing to drain.
+                Some(at) => at,
                 None => self.began + within + CLOSE_TIMEOUT + GRACE_PERIOD,
             }),
         };

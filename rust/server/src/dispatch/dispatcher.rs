@@ -5,15 +5,19 @@ use super::hosts::{self, Names};
 use crate::{
     body::{Body, RequestBody},
     grpc,
+    infer::{BATCH_SIZE_HEADER, RequestTelemetry},
+    observe::ShortEntry,
     rest::{self, DeclaredRouteRequest, Endpoint, Inference, Operation, PlatformCall, PlatformRequest},
-    settings::{Category, Requirement},
+    settings::{Category, LogLevel, Requirement},
     state::{App, Context, Phase, RemoteCache},
 };
 use axum::Router;
-use http::{HeaderValue, Method, Request, Response, Version, header::CONNECTION, request::Parts};
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode, Version, header::CONNECTION, request::Parts, uri::PathAndQuery,
+};
 use penstock_core::{CompletionQueue, Error, Kind, Protocol, Result};
 use penstock_wire::rest::error as wire;
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, sync::Arc, time::Instant};
 use tower::ServiceExt as _;
 
 /// Protocols of a listener, and its clients.
@@ -77,7 +81,11 @@ impl Dispatcher {
         body: &mut B,
         protocol: Protocol,
     ) -> Response<Body> {
-        let response = self.dispatch(head, body, protocol).await;
+        let response = match self.context.app.log.logs_paths() {
+            false => self.dispatch(head, body, protocol).await,
+            // Boxed: the futures of requests that are not logged stay small.
+            true => Box::pin(self.dispatch_logged(head, body, protocol)).await,
+        };
         self.close_if_draining(head.version < Version::HTTP_2, response)
     }
 
@@ -86,6 +94,21 @@ impl Dispatcher {
         if closable && self.context.app.phase() == Phase::Draining {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
+        response
+    }
+
+    /// Answers a request, and logs its path.
+    async fn dispatch_logged<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
+        let started = Instant::now();
+        let response = self.dispatch(head, body, protocol).await;
+        self.context.app.log.short(&ShortEntry {
+            method: head.method.as_str(),
+            path: head.uri.path_and_query().map_or_else(|| head.uri.path(), PathAndQuery::as_str),
+            status: response.status().as_u16().into(),
+            failed: response.status().as_u16() >= 400,
+            duration: started.elapsed(),
+            rows: response.headers().get(BATCH_SIZE_HEADER).and_then(|rows| rows.to_str().ok()),
+        });
         response
     }
 
@@ -148,12 +171,27 @@ impl Dispatcher {
             }
             endpoint => {
                 let response = Box::pin(self.table(endpoint, head, body)).await;
+                self.log_unknown(head, protocol, &response);
                 match methods {
                     None => response,
                     Some(methods) => rest::with_allowed_methods(response, &methods),
                 }
             }
         }
+    }
+
+    /// Logs a request that no route answers: there is no telemetry of it.
+    fn log_unknown(&self, head: &Parts, protocol: Protocol, response: &Response<Body>) {
+        let app = &self.context.app;
+        if !rest::is_of_no_route(response) || !(app.log.logs_requests() || app.log.is_enabled(LogLevel::Debug)) {
+            return;
+        }
+        let (kind, why) = match response.status() {
+            StatusCode::NOT_FOUND => (Kind::NotFound, "no such path"),
+            _ => (Kind::MethodNotAllowed, "the path has no such method"),
+        };
+        let error = Error::new(kind, format!("{} {}: {why}", head.method, head.uri.path()));
+        RequestTelemetry::start(app, protocol).unrouted(response.status().as_u16().into(), &error);
     }
 
     /// Answers a request of the table. Web pages of other origins are refused here, for all of its routes.

@@ -12,5 +12,5 @@ mod warmup;
 
 pub(crate) use compute::{Submission, complete, compute, submit};
 pub(crate) use responses::{RequestScope, Responses};
-pub(crate) use telemetry::{RequestLabels, RequestTelemetry, StreamTelemetry, timing_headers};
+pub(crate) use telemetry::{BATCH_SIZE_HEADER, RequestLabels, RequestTelemetry, StreamTelemetry, timing_headers};
 pub use warmup::sample;

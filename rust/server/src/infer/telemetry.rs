@@ -2,7 +2,7 @@
 
 use super::response_head::to_error as refusal;
 use crate::{
-    observe::{Entry, spans::RequestTrace},
+    observe::{Entry, MAX_NAME_BYTES, plain, spans::RequestTrace},
     settings::LogLevel,
     state::App,
 };
@@ -11,6 +11,7 @@ use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Result, Timings}
 use penstock_wire::{
     DecodedRequest,
     grpc::{TIMEOUT_HEADER, timeout},
+    rest::error as wire,
 };
 use std::{
     sync::Arc,
@@ -102,7 +103,7 @@ impl<'a> RequestTelemetry<'a> {
     pub(crate) fn succeeded(&self, model: &Model, id: &str, status: i32, timings: Timings) {
         model.metrics().served(self.protocol);
         self.ended(Some(model), id, status, None);
-        self.log(model, id, ("ok", status), timings, None);
+        self.log(Some(model), id, ("ok", status), timings, None);
     }
 
     /// Records a response with the model's status: a success, or the error of that status.
@@ -114,38 +115,72 @@ impl<'a> RequestTelemetry<'a> {
         refused: Option<&Error>,
     ) {
         let Some(error) = refused else { return self.succeeded(model, id, status, timings) };
+        self.report(Some(model), (id, status), error);
         model.metrics().failed(self.protocol, error.kind());
         self.ended(Some(model), id, status, Some(error));
-        self.log(model, id, (error.kind().name(), status), timings, Some(error.message()));
+        self.log(Some(model), id, (error.kind().name(), status), timings, Some(error.message()));
     }
 
     /// Records a refusal or failure.
     pub(crate) fn failed(&self, model: Option<&Model>, id: &str, status: i32, error: &Error) {
-        if error.kind() == Kind::Internal {
-            self.app.log.event(LogLevel::Error, error.message());
-        }
+        self.report(model, (id, status), error);
         self.ended(model, id, status, Some(error));
-        let Some(model) = model else {
-            self.app.metrics.refused.inc();
-            return;
-        };
-        model.metrics().failed(self.protocol, error.kind());
-        model.metrics().statistics.failed(self.started.elapsed());
+        match model {
+            Some(model) => {
+                model.metrics().failed(self.protocol, error.kind());
+                model.metrics().statistics.failed(self.started.elapsed());
+            }
+            None => {
+                self.app.metrics.refused.inc();
+            }
+        }
         self.log(model, id, (error.kind().name(), status), Timings::default(), Some(error.message()));
     }
 
-    fn log(&self, model: &Model, id: &str, outcome: (&'static str, i32), timings: Timings, error: Option<&str>) {
+    /// Logs a request that no route answers.
+    pub(crate) fn unrouted(&self, status: i32, error: &Error) {
+        self.report(None, ("", status), error);
+        self.log(None, "", (error.kind().name(), status), Timings::default(), Some(error.message()));
+    }
+
+    /// Logs the cause of a failed request as an event, where no line of the access log has it.
+    fn report(&self, model: Option<&Model>, (id, status): (&str, i32), error: &Error) {
+        let log = &self.app.log;
+        let level = match error.kind() {
+            Kind::Internal | Kind::Handler => LogLevel::Error,
+            kind if wire::status(kind) >= 500 => LogLevel::Warning,
+            _ => LogLevel::Debug,
+        };
+        if !log.is_enabled(level) || (log.logs_causes() && error.kind() != Kind::Internal) {
+            return;
+        }
+        let (protocol, id) = (self.protocol.name(), plain(id, MAX_NAME_BYTES));
+        let of_model = model.map(|model| format!(" {}/{}", model.spec().name, model.spec().version));
+        let of_id = if id.is_empty() { String::new() } else { format!(" id={id}") };
+        // What follows the first line is a traceback, which is in the log already.
+        let cause = error.message().lines().next().unwrap_or_default();
+        log.event(level, &format!("{protocol}{} {status}{of_id}: {cause}", of_model.unwrap_or_default()));
+    }
+
+    fn log(
+        &self,
+        model: Option<&Model>,
+        id: &str,
+        outcome: (&'static str, i32),
+        timings: Timings,
+        error: Option<&str>,
+    ) {
         let log = &self.app.log;
         if !log.logs_requests() {
             return;
         }
         let own = if id.is_empty() { format!("#{}", self.app.next_request_id()) } else { String::new() };
-        let spec = model.spec();
+        let spec = model.map(Model::spec);
         log.request(&Entry {
             id: if id.is_empty() { &own } else { id },
             protocol: self.protocol.name(),
-            model: &spec.name,
-            version: &spec.version,
+            model: spec.map(|spec| &*spec.name),
+            version: spec.map_or("-", |spec| &*spec.version),
             outcome: outcome.0,
             status: outcome.1,
             duration: self.started.elapsed(),
@@ -264,13 +299,16 @@ impl Drop for StreamTelemetry {
     }
 }
 
+/// Header with the rows of the batch that computed a request.
+pub(crate) const BATCH_SIZE_HEADER: &str = "x-penstock-batch-size";
+
 /// Adds the headers with queue time, compute time and batch size.
 pub(crate) fn timing_headers(headers: &mut HeaderMap, timings: Timings) {
     let seconds = |duration: Duration| format!("{:.6}", duration.as_secs_f64());
     let values = [
         ("x-penstock-queue-seconds", seconds(timings.queue)),
         ("x-penstock-compute-seconds", seconds(timings.compute)),
-        ("x-penstock-batch-size", timings.batch_rows.to_string()),
+        (BATCH_SIZE_HEADER, timings.batch_rows.to_string()),
     ];
     for (name, value) in values {
         if let Ok(value) = HeaderValue::try_from(value) {

@@ -15,7 +15,8 @@ pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
 pub(crate) struct Entry<'a> {
     pub(crate) id: &'a str,
     pub(crate) protocol: &'static str,
-    pub(crate) model: &'a str,
+    /// `None` for a request of no known model.
+    pub(crate) model: Option<&'a str>,
     pub(crate) version: &'a str,
     /// `ok`, or the name of the error's kind.
     pub(crate) outcome: &'static str,
@@ -38,7 +39,7 @@ pub(crate) fn text_line(entry: &Entry<'_>, time: &Stamp) -> String {
         "{} {} {}/{} {} {} {:.2}ms queue={:.2}ms compute={:.2}ms batch={} id={}",
         time.text(),
         entry.protocol,
-        plain(entry.model, MAX_NAME_BYTES),
+        plain(entry.model.unwrap_or("-"), MAX_NAME_BYTES),
         plain(entry.version, MAX_NAME_BYTES),
         entry.status,
         entry.outcome,
@@ -94,7 +95,7 @@ pub(crate) fn json_line(entry: &Entry<'_>, time: &Stamp) -> String {
         "time": time.json(),
         "id": plain(entry.id, MAX_NAME_BYTES),
         "protocol": entry.protocol,
-        "model": plain(entry.model, MAX_NAME_BYTES),
+        "model": entry.model.map(|model| plain(model, MAX_NAME_BYTES)),
         "version": plain(entry.version, MAX_NAME_BYTES),
         "outcome": entry.outcome,
         "status": entry.status,

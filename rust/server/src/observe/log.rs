@@ -3,8 +3,10 @@
 //! `tracing-appender` 0.2.5 would save 13 lines for 12 more crates, but it panics without a thread and copies each line.
 
 use super::access_log::{Entry, MAX_MESSAGE_BYTES, json_line, plain, text_line};
+use super::short_log::{ShortEntry, is_coloured, short_line};
 use super::timestamp::Stamp;
 use crate::settings::{AccessLog, LogLevel};
+use penstock_core::Protocol;
 use penstock_wire::settings::{LogFormat, LogSettings};
 use prometheus_client::metrics::counter::Counter;
 use std::{
@@ -26,7 +28,9 @@ pub(crate) struct Log {
     settings: Mutex<LogSettings>,
     /// Set while requests are logged; read for every request.
     requests: AtomicBool,
-    json: bool,
+    form: AccessLog,
+    /// Set where refused requests are logged too.
+    debug: bool,
     dropped: Counter,
     /// Started with the first line. `None` if the thread cannot be started.
     lines: OnceLock<Option<SyncSender<String>>>,
@@ -40,12 +44,13 @@ impl Log {
             warning: level >= LogLevel::Warning,
             error: level >= LogLevel::Error,
             verbose_level: on.into(),
-            format: LogFormat::Default,
+            format: LogFormat::Iso8601,
         };
         Self {
             settings: Mutex::new(settings),
             requests: AtomicBool::new(on),
-            json: requests == AccessLog::Json,
+            form: requests,
+            debug: level >= LogLevel::Debug,
             dropped,
             lines: OnceLock::new(),
         }
@@ -75,10 +80,38 @@ impl Log {
         self.requests.load(Ordering::Relaxed)
     }
 
+    /// Reports whether the lines of requests have the causes of errors.
+    pub(crate) fn logs_causes(&self) -> bool {
+        self.form != AccessLog::Short && self.logs_requests()
+    }
+
+    /// Reports whether the dispatcher logs each HTTP request, in the short form.
+    pub(crate) fn logs_paths(&self) -> bool {
+        self.form == AccessLog::Short && self.logs_requests()
+    }
+
     /// Logs one request.
     pub(crate) fn request(&self, entry: &Entry<'_>) {
         let time = Stamp::now(self.settings().format);
-        self.write(if self.json { json_line(entry, &time) } else { text_line(entry, &time) });
+        match self.form {
+            AccessLog::Json => self.write(json_line(entry, &time)),
+            AccessLog::Off | AccessLog::Text => self.write(text_line(entry, &time)),
+            // The dispatcher logs it, with its path.
+            AccessLog::Short if entry.protocol == Protocol::Http.name() => {}
+            AccessLog::Short => self.short(&ShortEntry {
+                method: entry.protocol,
+                path: &format!("{}/{}", entry.model.unwrap_or("-"), entry.version),
+                status: entry.status,
+                failed: entry.error.is_some(),
+                duration: entry.duration,
+                rows: (entry.timings.batch_rows > 0).then(|| entry.timings.batch_rows.to_string()).as_deref(),
+            }),
+        }
+    }
+
+    /// Logs one request in the short form.
+    pub(crate) fn short(&self, entry: &ShortEntry<'_>) {
+        self.write(short_line(entry, &Stamp::now(self.settings().format), is_coloured()));
     }
 
     /// Reports whether a level is logged.
@@ -89,6 +122,7 @@ impl Log {
             LogLevel::Error => settings.error,
             LogLevel::Warning => settings.warning,
             LogLevel::Info => settings.info,
+            LogLevel::Debug => self.debug && settings.info,
         }
     }
 
@@ -98,7 +132,7 @@ impl Log {
             return;
         }
         let (time, message) = (Stamp::now(self.settings().format), plain(message, MAX_MESSAGE_BYTES));
-        if self.json {
+        if self.form == AccessLog::Json {
             let time = time.json();
             self.write(serde_json::json!({"time": time, "level": level.name(), "message": message}).to_string() + "\n");
             return;

@@ -3,6 +3,7 @@
 mod access_log;
 mod log;
 mod log_events;
+mod short_log;
 pub(crate) mod spans;
 mod timestamp;
 mod trace_settings;
@@ -11,4 +12,5 @@ pub(crate) use access_log::Entry;
 pub use access_log::{MAX_NAME_BYTES, plain};
 pub(crate) use log::Log;
 pub(crate) use log_events::TracingEvents;
+pub(crate) use short_log::ShortEntry;
 pub(crate) use trace_settings::TraceSettingsTable;

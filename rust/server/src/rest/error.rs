@@ -36,7 +36,7 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
 struct NoRoute;
 
 /// Reports whether no route answered.
-pub(super) fn is_of_no_route(response: &Response<Body>) -> bool {
+pub(crate) fn is_of_no_route(response: &Response<Body>) -> bool {
     response.extensions().get::<NoRoute>().is_some()
 }
 

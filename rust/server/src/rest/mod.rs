@@ -12,7 +12,7 @@ mod route;
 mod router;
 mod routes;
 
-pub(crate) use error::{broken, json, response as refusal};
+pub(crate) use error::{broken, is_of_no_route, json, response as refusal};
 pub(crate) use headers::check_head;
 pub(crate) use inference::{
     entry::respond as inference,

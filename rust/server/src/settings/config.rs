@@ -244,6 +244,8 @@ pub enum AccessLog {
     Text,
     /// JSON.
     Json,
+    /// Method, path, status and time of each request, for a developer's terminal.
+    Short,
 }
 
 /// Level of the server log.
@@ -257,6 +259,8 @@ pub enum LogLevel {
     Warning,
     /// Warnings, and regular events.
     Info,
+    /// Events, and requests that are refused through their clients' fault.
+    Debug,
 }
 
 impl LogLevel {
@@ -267,12 +271,13 @@ impl LogLevel {
             Self::Error => "error",
             Self::Warning => "warning",
             Self::Info => "info",
+            Self::Debug => "debug",
         }
     }
 
     /// Returns the value of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Off, Self::Error, Self::Warning, Self::Info].into_iter().find(|level| level.name() == name)
+        [Self::Off, Self::Error, Self::Warning, Self::Info, Self::Debug].into_iter().find(|level| level.name() == name)
     }
 }
 
