@@ -1,4 +1,4 @@
-"""A real server: `python -m penstock serve` in a separate process."""
+"""A real server: `python -m penstock serve` or `dev` in a separate process."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class Serving:
         up: bool = True,
         stderr: IO[str] | None = None,
         prefix: Sequence[str] = (),
+        command: str = "serve",
     ) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "penstock", "serve", *arguments],
+            [*prefix, sys.executable, "-m", "penstock", command, *arguments],
             env={**inherited, "PYTHONUNBUFFERED": "1", **(environment or {})},
             cwd=folder or MODELS,
             stdout=subprocess.PIPE,

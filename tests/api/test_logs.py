@@ -6,8 +6,11 @@ import asyncio
 import io
 import json
 import logging
+import re
+import signal
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from http_by_hand import infer
 from models import in_processes
 from penstock import Batching, Context, Model, Server, Tensor, logs, model
 from penstock.testing import Client
+from serving_process import Serving
 from waiting import Gate, at_once, until
 
 FLOATS: dict[str, Any] = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
@@ -207,6 +211,53 @@ def test_repeated_setup_replaces_the_previous_handler(lines: io.StringIO) -> Non
     LIBRARY.info("once")
     assert lines.getvalue() == ""
     assert other.getvalue().endswith("INFO of.library [-/- -] once\n")
+
+
+def test_times_are_iso_8601(lines: io.StringIO) -> None:
+    LIBRARY.info("a")
+    time = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+    assert re.fullmatch(time, read(lines)[0]["time"])
+    logs.setup(stream=lines)
+    LIBRARY.info("b")
+    assert re.search(rf"^{time} INFO of.library ", lines.getvalue(), re.MULTILINE)
+
+
+CONTEXT_LOG = """
+from penstock import Context, Processes, model
+SETUP
+@model(OPTIONS)
+def speaks(x: int, ctx: Context) -> int:
+    ctx.log.info("heard %d", x)
+    return x
+"""
+
+
+@pytest.mark.parametrize("options", ["", "instances=Processes(1)"], ids=["thread", "process"])
+@pytest.mark.parametrize(("level", "shown"), [("info", True), ("warning", False)])
+def test_serve_shows_the_context_log_with_the_request_id(tmp_path: Path, options: str, level: str, shown: bool) -> None:
+    (tmp_path / "app.py").write_text(CONTEXT_LOG.replace("OPTIONS", options).replace("SETUP", ""))
+    arguments = ["app.py", "--http", "127.0.0.1:0", "--grpc", "off"]
+    if level != "info":
+        arguments += ["--log-level", level]
+    with Serving(*arguments, folder=tmp_path) as server:
+        assert infer(server.http, "speaks", {"x": np.array(5)}, id="r-1").status == 200
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+    line = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z info penstock.speaks \[r-1\] heard 5\n"
+    assert bool(re.search(line, server.err)) is shown
+
+
+@pytest.mark.parametrize(
+    "setup",
+    ["import logging; logging.basicConfig(level=logging.WARNING)", "from penstock import logs; logs.setup(level=30)"],
+)
+def test_logging_of_the_program_takes_precedence(tmp_path: Path, setup: str) -> None:
+    (tmp_path / "app.py").write_text(CONTEXT_LOG.replace("OPTIONS", "").replace("SETUP", setup))
+    with Serving("app.py", "--http", "127.0.0.1:0", "--grpc", "off", folder=tmp_path) as server:
+        assert infer(server.http, "speaks", {"x": np.array(5)}, id="r-1").status == 200
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+    assert "heard" not in server.err
 
 
 def test_exception_is_part_of_the_json_line(lines: io.StringIO) -> None:

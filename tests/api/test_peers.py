@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import threading
+import traceback
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -206,10 +207,33 @@ def test_invalid_peer_calls_raise_their_own_error_class(call: Callable[[Any], An
     assert text in str(error)
 
 
-def test_uncaught_peer_error_is_the_response() -> None:
-    with local_server(inner, outer_of(lambda ctx: ctx.models["inner"](np.ones(2, np.float32)))) as server:
-        response = infer(RepositoryClient(server.http_url), "outer")
-    assert response == (400, "input 'x' has shape [2], model 'inner' expects [1]")
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda models: models["inner"](np.ones(2, np.float32)),
+        lambda models: models["inner"](q=ONE),
+        lambda models: models["none"](ONE),
+        lambda models: list(models["inner"].stream(q=ONE)),
+    ],
+    ids=["shape", "name", "model", "stream"],
+)
+def test_wrong_call_of_a_peer_is_the_handlers_error(call: Any, caplog: pytest.LogCaptureFixture) -> None:
+    with local_server(inner, outer_of(lambda ctx: call(ctx.models))) as server:
+        status, error = infer(RepositoryClient(server.http_url), "outer")
+    assert status == 500
+    assert error in ("model 'outer' failed: InvalidInput", "model 'outer' failed: NotFound")
+    (record,) = [record for record in caplog.records if record.name == "penstock.outer"]
+    assert record.exc_info is not None
+    assert "test_peers.py" in "".join(traceback.format_exception(*record.exc_info))
+
+
+def test_uncaught_error_of_a_peer_is_the_response() -> None:
+    @model(name="inner", **X)
+    def refuses(x):
+        raise InvalidInput("no such word")
+
+    with local_server(refuses, outer_of(lambda ctx: ctx.models["inner"](ONE))) as server:
+        assert infer(RepositoryClient(server.http_url), "outer") == (400, "no such word")
 
 
 def test_retained_array_is_copied_once_and_donated_array_never() -> None:

@@ -29,7 +29,7 @@ DEFAULTS = {
     "log_warning": True,
     "log_error": True,
     "log_verbose_level": 0,
-    "log_format": "default",
+    "log_format": "ISO8601",
 }
 TRACE = {
     "trace_level": ["OFF"],

@@ -190,7 +190,7 @@ def test_log_settings(client: AnyClient, kind: str) -> None:
         return {name: next(iter(value.values()), None) for name, value in settings["settings"].items()}
 
     before = read(client("get_log_settings", **options))
-    assert (before["log_warning"], before["log_format"]) == (True, "default")
+    assert (before["log_warning"], before["log_format"]) == (True, "ISO8601")
     try:
         changed = {"log_info": True, "log_verbose_level": 1, "log_format": "ISO8601"}
         assert read(client("update_log_settings", changed, **options)).items() >= changed.items()

@@ -17,6 +17,7 @@ from penstock import Batching, Server, Tensor, model
 from waiting import until
 
 X = {"x": np.ones((2, 2), np.float32)}
+TIME = r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
 NASTY = 'id\n1.0 http forged/1 200 ok\r\x1b[2J\x00\x9b" \\'
 
 
@@ -62,8 +63,8 @@ def test_text(logged: Callable[..., list[str]]) -> None:
 
     rest, over_grpc = logged("text", send_requests, 2)
     numbers = r"\d+\.\d\dms queue=\d+\.\d\dms compute=\d+\.\d\dms batch=2"
-    assert re.fullmatch(rf"\d{{10}}\.\d{{3}} http same/1 200 ok {numbers} id=first", rest)
-    assert re.fullmatch(rf"\d{{10}}\.\d{{3}} grpc same/1 0 ok {numbers} id=g1", over_grpc)
+    assert re.fullmatch(rf"{TIME} http same/1 200 ok {numbers} id=first", rest)
+    assert re.fullmatch(rf"{TIME} grpc same/1 0 ok {numbers} id=g1", over_grpc)
 
 
 def test_json(logged: Callable[..., list[str]]) -> None:
@@ -83,7 +84,7 @@ def test_json(logged: Callable[..., list[str]]) -> None:
         "error": None,
     }
     assert ok["batch_rows"] == 2
-    assert ok["time"] > 1.7e9
+    assert re.fullmatch(TIME, ok["time"])
     assert 0 <= ok["queue_ms"] + ok["compute_ms"] <= ok["duration_ms"]
     assert (refused["outcome"], refused["status"]) == ("invalid_input", 400)
     assert "[-1, 2]" in refused["error"]
@@ -151,6 +152,76 @@ def test_unprintable_text_is_escaped_and_long_text_truncated(
     assert escaped in error
     assert ids[3].startswith(escaped + escaped)
     assert ids[3].endswith("…")
+
+
+def test_requests_of_unknown_models_and_paths_are_logged(logged: Callable[..., list[str]]) -> None:
+    def send_requests(server: Server) -> None:
+        assert infer(server.http_url, "nope", X, id="a").status == 404
+        assert post(server.http_url, "/nope", b"").status == 404
+        assert post(server.http_url, "/v2/health/live", b"").status == 405
+
+    entries = [json.loads(line) for line in logged("json", send_requests, 3)]
+    assert [(one["status"], one["outcome"], one["model"]) for one in entries] == [
+        (404, "not_found", None),
+        (404, "not_found", None),
+        (405, "method_not_allowed", None),
+    ]
+    assert [one["error"] for one in entries] == [
+        "unknown model 'nope'",
+        "POST /nope: no such path",
+        "POST /v2/health/live: the path has no such method",
+    ]
+    texts = logged("text", lambda server: post(server.http_url, "/nope", b""), 1)
+    assert re.fullmatch(rf'{TIME} http -/- 404 not_found .* error="POST /nope: no such path"', texts[0])
+
+
+WRONG = {
+    "none": (lambda: None, "model 'wrong' returned a NoneType for output 'y', declared FP32 (float32)"),
+    "shape": (lambda: np.ones((2, 3), np.float32), "model 'wrong' returned output 'y' with shape [2, 3], declared [2]"),
+    "dtype": (lambda: np.ones(2), "model 'wrong' returned an array of float64 for output 'y', declared FP32 (float32)"),
+    "type": (object, "model 'wrong' returned an? object for output 'y'"),
+    "raised": (lambda: 1 / 0, "model 'wrong' failed: ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("kind", WRONG)
+def test_each_failure_of_a_handler_is_logged_with_its_cause(kind: str, capfd: pytest.CaptureFixture[str]) -> None:
+    returned, cause = WRONG[kind]
+
+    @model(name="wrong", inputs=[Tensor("x", np.float32, [2, 2])], outputs=[Tensor("y", np.float32, [2])])
+    def wrong(x: Any) -> Any:
+        return returned()
+
+    log = ""
+
+    def is_there() -> bool:
+        nonlocal log
+        log += capfd.readouterr().err
+        pattern = cause if kind == "type" else re.escape(cause)
+        return bool(re.search(rf"^{TIME} error http wrong/1 500: {pattern}", log, re.MULTILINE))
+
+    with Server(wrong, http="127.0.0.1:0", grpc=None) as server:
+        assert infer(server.http_url, "wrong", X).status == 500
+        until(is_there, "the cause in the log")
+
+
+@pytest.mark.parametrize(("level", "is_logged"), [("info", False), ("debug", True)])
+def test_refused_requests_are_logged_at_level_debug(
+    level: Literal["info", "debug"], is_logged: bool, capfd: pytest.CaptureFixture[str]
+) -> None:
+    log = ""
+    with Server(same, http="127.0.0.1:0", grpc=None, log_level=level) as server:
+        assert infer(server.http_url, "same", {"x": X["x"][:, :1]}).status == 400
+        assert post(server.http_url, "/nope", b"").status == 404
+
+    def has_ended() -> bool:
+        nonlocal log
+        log += capfd.readouterr().err
+        return "the server drains" in log
+
+    # The last line, so that those before it are there.
+    until(has_ended, "the log")
+    assert ("debug http same/1 400: " in log, "debug http 404: POST /nope: no such path" in log) == (is_logged,) * 2
 
 
 def test_handler_errors_are_logged_without_their_message(logged: Callable[..., list[str]]) -> None:

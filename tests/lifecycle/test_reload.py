@@ -18,6 +18,7 @@ import pytest
 
 from http_by_hand import metric_at
 from penstock import Batching, PenstockError, Server, Tensor, model
+from penstock._reload import identity, pid_file
 from repositories import MODEL, Repository, RepositoryClient
 from serving_process import Serving
 from waiting import at_once, until
@@ -268,12 +269,66 @@ def test_reload_command_reports_why_it_finds_no_server(app: App) -> None:
     (app.folder / "pid").write_text(f"{os.getpid()}\n")
     assert "no server holds pid: its server was killed" in refused("--pid-file", "pid")
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        assert f"process {other.pid} is not a running `penstock serve` (SIGHUP is not handled)" in refused(
+        assert f"process {other.pid} is not a running `penstock serve` that reloads; nothing was sent" in refused(
             "--pid", str(other.pid)
         )
         assert other.poll() is None
         other.communicate(b"\n")
     assert f"there is no process {other.pid}" in refused("--pid", str(other.pid))
+
+
+CATCHES = """
+import fcntl, signal, sys
+signal.signal(signal.SIGHUP, lambda *_: sys.exit(9))
+file = open(sys.argv[1])
+fcntl.flock(file, fcntl.LOCK_EX)
+print("ready", flush=True)
+input()
+"""
+
+
+def test_reload_command_signals_no_other_process(app: App) -> None:
+    """A process that catches SIGHUP, as a shell does, and even holds the pid file's lock."""
+    (app.folder / "pid").write_text("")
+    command = [sys.executable, "-c", CATCHES, "pid"]
+    with subprocess.Popen(command, cwd=app.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout
+        assert other.stdout.readline() == "ready\n"
+        (app.folder / "pid").write_text(f"{other.pid}\n")
+        for option in (("--pid-file", "pid"), ("--pid", str(other.pid))):
+            done = penstock_reload(*option, folder=app.folder)
+            assert done.returncode == 1
+            assert f"process {other.pid} is not a running `penstock serve` that reloads" in done.stderr
+        other.communicate("\n")
+        assert other.returncode == 0
+
+
+def test_reload_command_needs_the_pid_of_the_holder(app: App) -> None:
+    """A pid file whose number was changed to that of another process, while its server runs."""
+    command = [sys.executable, "-c", CATCHES, "other"]
+    (app.folder / "other").touch()
+    with (
+        app.served("--pid-file", "pid"),
+        subprocess.Popen(command, cwd=app.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other,
+    ):
+        assert other.stdout
+        assert other.stdout.readline() == "ready\n"
+        (app.folder / "pid").write_text(f"{other.pid}\n")
+        done = penstock_reload("--pid-file", "pid", folder=app.folder)
+        assert (done.returncode, "nothing was sent" in done.stderr) == (1, True)
+        other.communicate("\n")
+        assert other.returncode == 0
+
+
+def test_pid_file_is_enough_where_proc_is_missing(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "has_proc", lambda: False)
+    monkeypatch.setattr(identity, "is_marked", lambda number: False)
+    with app.served("--pid-file", "pid") as (server, client):
+        app.put(3)
+        with pytest.raises(PenstockError, match="cannot be checked on this system: give --pid-file instead of --pid"):
+            pid_file.request_reload(server.process.pid)
+        pid_file.request_reload(server.process.pid, str(app.folder / "pid"))
+        until(lambda: client.factor("times") == 3, "the new code")
 
 
 def test_reload_signal_polls_repositories(app: App) -> None:

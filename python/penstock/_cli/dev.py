@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["add_parser", "run"]
 
-_DEFAULTS = {"access_log": "short", "log_level": "info", "timing_headers": "true", "drain_timeout": "2s"}
+_DEFAULTS = {"access_log": "short", "log_level": "debug", "timing_headers": "true", "drain_timeout": "2s"}
 """Settings of the command that differ from those of `Server`. The timing headers give a line its rows."""
 
 _LOCAL = re.compile(r"(127(\.\d+){3}|localhost|\[::1\]):\d+|unix:.*")
@@ -106,11 +106,11 @@ def _await_change(files: FileWatch) -> bool:
     from penstock._reload.reloader import names_of
     from penstock._serve.signals import SignalledError
 
-    echo("penstock: waiting for a change of the files; Ctrl-C ends")
     never = threading.Event()
     try:
         # Without lines of progress: the wait may last for hours.
         with serve.ending_signals():
+            echo("penstock: waiting for a change of the files; Ctrl-C ends")
             while not (changed := files.changed(never)):
                 never.wait(POLL_INTERVAL)
     except SignalledError:
