@@ -6,19 +6,19 @@ use std::time::Duration;
 
 impl Job {
     pub(super) fn observe(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
-        let metrics = self.metrics();
+        let (metrics, elapsed) = (self.metrics(), self.cut_at.elapsed());
         metrics.cut(self.reason, self.rows);
         for part in &self.parts {
             metrics.queue.observe(part.waited.as_secs_f64());
         }
         if let Some(times) = times {
             let own = times.handler + times.boundary;
-            metrics.batch_wait.observe(self.cut_at.elapsed().saturating_sub(own).as_secs_f64());
+            metrics.batch_wait.observe(elapsed.saturating_sub(own).as_secs_f64());
             metrics.compute.observe(times.handler.as_secs_f64());
             metrics.interpreter(times);
         }
-        self.count_waste(times.map_or_else(|| self.cut_at.elapsed(), |times| times.handler));
-        self.record_statistics(times, failed);
+        self.count_waste(times.map_or(elapsed, |times| times.handler));
+        self.record_statistics(times, failed, elapsed);
     }
 
     /// Counts the time that was computed for abandoned requests. A client that read the end of its stream abandoned
@@ -32,7 +32,7 @@ impl Job {
     }
 
     /// Updates the protocol's statistics. Abandoned and failed requests are not counted.
-    fn record_statistics(&self, times: Option<InterpreterTimes>, failed: &RowFailures) {
+    fn record_statistics(&self, times: Option<InterpreterTimes>, failed: &RowFailures, elapsed: Duration) {
         let (mut requests, mut waited, mut first, mut failed_rows) = (0, Duration::ZERO, 0, 0);
         for part in &self.parts {
             if failed.for_request(first, &part.request).is_some() {
@@ -43,7 +43,7 @@ impl Job {
             }
             first += part.request.rows;
         }
-        let ended = Ended { rows: self.rows, failed_rows, requests, waited, elapsed: self.cut_at.elapsed(), times };
+        let ended = Ended { rows: self.rows, failed_rows, requests, waited, elapsed, times };
         self.metrics().statistics.ended(&ended);
     }
 }

@@ -3,12 +3,14 @@
 mod histogram;
 mod labels;
 mod model;
+mod sampled_clock;
 mod server;
 pub mod statistics;
 mod user;
 
 pub use self::{
     model::{CacheMetrics, ModelMetrics},
+    sampled_clock::SampledClock,
     server::Metrics,
     user::{
         Change, DEFAULT_BUCKETS, Labels, MAX_LABELS, MAX_SERIES, MetricRejected, MetricUpdate, Observations,

@@ -3,14 +3,14 @@
 use super::{
     arguments,
     batch_output::{self, HandlerResult},
+    cpu_clock::{CallTimer, CallTimes},
     sequences::Sequences,
     thread_context::{LogScope, TraceScope},
 };
 use crate::{definition::HandlerSpec, errors, forks};
 use penstock_core::{BatchOutput, Error, Inputs, InterpreterTimes, Job, Result};
 use pyo3::prelude::*;
-use rustix::time::{ClockId, clock_gettime};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Calls `handler` with a batch's inputs. `attached_at` is the time at which this thread got the interpreter.
 ///
@@ -31,14 +31,13 @@ pub(crate) fn call(
     let (arguments, context) = prepared.map_err(|error| raised(job, &error))?;
 
     let in_trace = TraceScope::enter(py, job);
-    let (start, cpu_start) = (Instant::now(), thread_time());
+    let timer = CallTimer::start();
     let returned = handler.call1(arguments);
     forks::end_copy(&job.spec().name);
-    let (end, cpu_end) = (Instant::now(), thread_time());
+    let CallTimes { ended, duration: handler, cpu: handler_cpu } = timer.stop();
     drop(in_trace);
 
     let HandlerResult { outputs, failed, per_request } = batch_output::tensors(py, job.spec(), handler_spec, returned)?;
-    let handler = end - start;
     Ok(BatchOutput {
         outputs,
         failed,
@@ -46,17 +45,11 @@ pub(crate) fn call(
         parameters: context.map(|context| context.get().take_answer()).unwrap_or_default(),
         times: InterpreterTimes {
             handler,
-            handler_cpu: cpu_end.saturating_sub(cpu_start).min(handler),
+            handler_cpu,
             boundary: attached_at.elapsed().saturating_sub(handler),
-            output: end.elapsed(),
+            output: ended.elapsed(),
         },
     })
-}
-
-/// The processor time of this thread, which excludes waits.
-pub(crate) fn thread_time() -> Duration {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
 /// The error of a batch whose conversion panicked: an error of the server, not of the handler.

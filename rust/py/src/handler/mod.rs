@@ -4,6 +4,7 @@ pub(crate) mod arguments;
 pub(crate) mod batch_output;
 pub(crate) mod call;
 pub(crate) mod context;
+mod cpu_clock;
 pub(crate) mod inline;
 pub(crate) mod instance;
 pub(crate) mod load_result;

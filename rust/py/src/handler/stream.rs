@@ -3,8 +3,9 @@
 
 use super::{
     arguments,
-    call::{panicked, thread_time},
+    call::panicked,
     context::Context,
+    cpu_clock::thread_time,
     outputs::{self, Outputs, unwrapped},
     per_request, raw_outputs, row_errors,
     sequences::Sequences,
