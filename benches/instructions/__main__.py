@@ -35,7 +35,9 @@ SCENARIOS: Mapping[str, tuple[int, int]] = {
     "grpc": (200, 1200),
     "json-150k": (1, 4),
     "binary-4.9mb": (4, 24),
+    "grpc-4.9mb": (4, 24),
     "stream": (200, 1200),
+    "grpc-stream": (200, 1200),
 }
 
 

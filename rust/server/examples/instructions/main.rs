@@ -1,11 +1,12 @@
 //! Server without an interpreter, for an instruction counter: models whose handlers are closures, and one client.
 //!
-//! The client sends COUNT requests over one connection, one after the other; `stream` reads COUNT pieces of one response.
+//! The client sends COUNT requests over one connection, one after the other; `stream` and `grpc-stream` read COUNT pieces
+//! of one response.
 //! The difference of two runs, divided by the difference of their counts, is the instructions of one request or piece,
 //! the client's few included:
 //!
 //! ```text
-//! valgrind --tool=callgrind instructions json|binary|grpc|json-150k|binary-4.9mb|stream COUNT
+//! valgrind --tool=callgrind instructions json|binary|grpc|json-150k|binary-4.9mb|grpc-4.9mb|stream|grpc-stream COUNT
 //! ```
 //!
 //! `python -m benches.instructions` runs and compares all of them.
@@ -115,12 +116,20 @@ fn send(address: SocketAddr, scenario: &str, count: usize) {
     match scenario {
         "json" => http::exchange(stream, &json("double", "1,16", &row), count),
         "binary" => http::exchange(stream, &binary("double", 16, &raw), count),
-        "grpc" => grpc::exchange(stream, &grpc::message(&raw), count),
+        "grpc" => grpc::exchange(stream, "ModelInfer", &grpc::message("double", &raw), count, raw.len()),
         "json-150k" => {
             let data: Vec<f32> = (0..MANY).map(|index| index as f32 * 0.37).collect();
             http::exchange(stream, &json("large", &format!("1,{MANY}"), &data), count);
         }
         "binary-4.9mb" => http::exchange(stream, &binary("image", IMAGE, &vec![0; IMAGE * 4]), count),
+        "grpc-4.9mb" => {
+            let message = grpc::message("image", &vec![0; IMAGE * 4]);
+            grpc::exchange(stream, "ModelInfer", &message, count, 4);
+        }
+        "grpc-stream" => {
+            let message = grpc::message("tokens", &(count as f32).to_le_bytes());
+            grpc::exchange(stream, "ModelStreamInfer", &message, 1, 4 * count);
+        }
         "stream" => http::read_stream(stream, &{
             let body = format!(r#"{{"inputs":[{{"name":"x","datatype":"FP32","shape":[1,1],"data":[{count}]}}]}}"#);
             http::request("/v2/models/tokens/generate_stream", &body, &[])

@@ -112,8 +112,22 @@ impl HttpBody for Body {
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Self::Chunks { .. } => SizeHint::with_exact(self.bytes() as u64),
+            Self::Chunks { trailers: None, .. } => SizeHint::with_exact(self.bytes() as u64),
+            // hyper would add a `content-length`, which gRPC does not use.
+            Self::Chunks { .. } => SizeHint::default(),
             Self::Streamed(body) => body.size_hint(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn length_is_announced_only_without_trailers() {
+        let chunks = || BodyChunks::from_iter([Bytes::from_static(b"abc"), Bytes::from_static(b"de")]);
+        assert_eq!(Body::new(chunks()).size_hint().exact(), Some(5));
+        assert_eq!(Body::with_trailers(chunks(), Some(HeaderMap::new())).size_hint().exact(), None);
     }
 }

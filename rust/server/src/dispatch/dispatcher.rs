@@ -62,15 +62,33 @@ impl Dispatcher {
         self.grpc.is_some() && grpc::is_grpc(&head.headers)
     }
 
-    /// Answers a gRPC call.
+    /// Reports whether a request is `ModelInfer`, and this listener serves it.
+    pub(crate) fn is_inference_call(&self, head: &Parts) -> bool {
+        grpc::is_inference(head.uri.path()) && self.is_call(head)
+    }
+
+    /// Answers `ModelInfer`.
+    pub(crate) async fn respond_to_inference_call<B: RequestBody>(
+        &self,
+        head: &Parts,
+        body: &mut B,
+        protocol: Protocol,
+    ) -> Response<Body> {
+        let response = match self.check_call(head, protocol) {
+            Ok(()) => grpc::infer(&self.context, &head.headers, body).await,
+            Err(error) => grpc::refusal(&self.context.app, &error),
+        };
+        self.close_if_draining(head.version < Version::HTTP_2, response)
+    }
+
+    /// Answers another gRPC call.
     pub(crate) async fn respond_to_call<B: RequestBody + 'static>(
         &self,
         request: Request<B>,
         protocol: Protocol,
     ) -> Response<Body> {
         let closable = request.version() < Version::HTTP_2;
-        // Boxed: the futures of REST requests stay small.
-        let response = Box::pin(self.call(request, protocol)).await;
+        let response = self.call(request, protocol).await;
         self.close_if_draining(closable, response)
     }
 
@@ -207,8 +225,7 @@ impl Dispatcher {
     async fn call<B: RequestBody + 'static>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
         let (head, body) = request.into_parts();
-        let checked = self.check_call(&head, protocol).and_then(|()| grpc::check_access(app, &head));
-        if let Err(error) = checked {
+        if let Err(error) = self.check_call(&head, protocol) {
             return grpc::refusal(app, &error);
         }
         match (grpc::call(&self.context, head, body).await, &self.grpc) {
@@ -218,15 +235,15 @@ impl Dispatcher {
         }
     }
 
-    /// Checks the host of a call, and that no web page of another origin sent it.
+    /// Checks the host of a call, that no web page of another origin sent it, and its access.
     fn check_call(&self, head: &Parts, protocol: Protocol) -> Result<()> {
         // Browsers speak HTTP/2 over TLS only, which is not served. Pages cannot send gRPC, but they can imitate it in
         // HTTP/1.1.
-        if head.version >= Version::HTTP_2 {
-            return Ok(());
+        if head.version < Version::HTTP_2 {
+            self.check_host(head, protocol)?;
+            hosts::check_page(&self.context.app.config.allowed_hosts, &head.method, &head.uri, &head.headers)?;
         }
-        self.check_host(head, protocol)?;
-        hosts::check_page(&self.context.app.config.allowed_hosts, &head.method, &head.uri, &head.headers)
+        grpc::check_access(&self.context.app, head)
     }
 
     /// Checks the host that a request names.

@@ -1,6 +1,6 @@
 //! Dispatch of gRPC calls by their path, and refusals.
 
-use super::{frames, infer, status, stream, unary};
+use super::{frames, status, stream, unary};
 use crate::{
     body::{Body, RequestBody},
     settings::Category,
@@ -55,24 +55,25 @@ fn category(path: &str) -> Category {
     }
 }
 
-/// Answers a call of a known service; returns a request of another service.
+/// Reports whether a path is that of `ModelInfer`.
+pub(crate) fn is_inference(path: &str) -> bool {
+    path.strip_prefix(INFERENCE) == Some("ModelInfer")
+}
+
+/// Answers a call of a known service, except `ModelInfer`; returns a request of another service.
 pub(crate) async fn call<B: RequestBody + 'static>(
     context: &Context,
     head: Parts,
-    mut body: B,
+    body: B,
 ) -> std::result::Result<Response<Body>, Request<B>> {
     let path = head.uri.path();
-    if path.strip_prefix(INFERENCE) == Some("ModelInfer") {
-        return Ok(infer::infer(context, &head.headers, &mut body).await);
-    }
     if !path.starts_with(INFERENCE) && !path.starts_with(HEALTH) {
         return Err(Request::from_parts(head, body));
     }
-    Ok(Box::pin(other(context, head, body)).await)
+    Ok(known(context, head, body).await)
 }
 
-/// Answers all calls but `ModelInfer`.
-async fn other<B: RequestBody + 'static>(context: &Context, head: Parts, body: B) -> Response<Body> {
+async fn known<B: RequestBody + 'static>(context: &Context, head: Parts, body: B) -> Response<Body> {
     let path = head.uri.path();
     if path.strip_prefix(INFERENCE) == Some("ModelStreamInfer") {
         return stream::call(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));

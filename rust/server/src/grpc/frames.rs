@@ -5,7 +5,7 @@ use crate::{
     settings::{Compression, Limits},
     state::RequestMemory,
 };
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use http::HeaderMap;
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::{
@@ -163,15 +163,19 @@ impl<B: RequestBody> Frames<B> {
         let mut have = 0;
         while have < FRAME_PREFIX {
             if self.chunk.is_empty() {
+                if have == 0 && self.body.is_end_stream() {
+                    return Ok(None);
+                }
                 match next_chunk(&mut self.body).await? {
                     Some(chunk) => self.chunk = chunk,
                     None if have == 0 => return Ok(None),
                     None => return Err(Error::invalid("the call's body ends within the prefix of a message")),
                 }
             }
-            let part = self.chunk.split_to(self.chunk.len().min(FRAME_PREFIX - have));
-            prefix[have..have + part.len()].copy_from_slice(&part);
-            have += part.len();
+            let part = self.chunk.len().min(FRAME_PREFIX - have);
+            prefix[have..have + part].copy_from_slice(&self.chunk[..part]);
+            self.chunk.advance(part);
+            have += part;
         }
         Ok(Some(prefix))
     }
@@ -183,7 +187,10 @@ impl<B: RequestBody> Frames<B> {
                 .await?
                 .ok_or_else(|| Error::invalid("the call's body ends within a message"))?;
         }
-        let chunk = self.chunk.split_to(self.chunk.len().min(self.left));
+        let chunk = match self.chunk.len() > self.left {
+            true => self.chunk.split_to(self.left),
+            false => std::mem::take(&mut self.chunk),
+        };
         self.left -= chunk.len();
         Ok(chunk)
     }

@@ -15,7 +15,7 @@ use penstock_wire::{
 use std::{sync::Arc, time::Instant};
 
 /// Answers one call.
-pub(super) async fn infer<B: RequestBody>(context: &Context, headers: &HeaderMap, body: &mut B) -> Response<Body> {
+pub(crate) async fn infer<B: RequestBody>(context: &Context, headers: &HeaderMap, body: &mut B) -> Response<Body> {
     let telemetry = RequestTelemetry::start(&context.app, Protocol::Grpc).traced(headers);
     let received = async {
         let mut guard = context.app.enter_sequence()?;

@@ -18,5 +18,6 @@ mod stream_reply;
 mod stream_shared_memory;
 mod unary;
 
-pub(crate) use dispatch::{call, check_access, is_grpc, refusal};
+pub(crate) use dispatch::{call, check_access, is_grpc, is_inference, refusal};
+pub(crate) use infer::infer;
 pub(crate) use reflection::router;

@@ -6,14 +6,12 @@ use super::{
 };
 use crate::{infer::Responses, state::ResponseMemory};
 use bytes::BytesMut;
-use penstock_core::{Error, InferResponse, Parameter, ResponsePlan, Result, Timings};
+use penstock_core::{Error, InferResponse, ResponsePlan, Result};
 use penstock_wire::{
     generated::inference as pb,
     grpc::{self as wire, RequestMessage},
 };
 
-/// Parameter that marks the last response to a request, as Triton's clients expect.
-const FINAL: &str = "triton_final_response";
 /// Parameter of a request that expects a final response without outputs.
 const EMPTY_FINAL: &str = "triton_enable_empty_final_response";
 
@@ -78,14 +76,13 @@ impl RequestEcho {
         &self,
         out: &mut BytesMut,
         responses: &mut Responses,
-        mut response: InferResponse,
+        response: InferResponse,
         last: bool,
     ) -> Result<Option<ResponseMemory>> {
-        response.parameters.push((FINAL.to_owned(), Parameter::Bool(last)));
         let before = out.len();
         let spec = responses.model().spec();
         let put = check_head(responses.model(), &response)
-            .and_then(|()| wire::put_stream_response(out, spec, &responses.plan, &response))
+            .and_then(|()| wire::put_stream_response(out, spec, &responses.plan, &response, last))
             .and_then(|()| ResponseMemory::of(responses.app(), out.len() - before));
         put.inspect_err(|error| {
             out.truncate(before);
@@ -101,13 +98,11 @@ impl RequestEcho {
     /// Builds the final response without outputs.
     fn end(&self, responses: &Responses) -> StreamReply {
         let spec = responses.model().spec();
-        let parameters = vec![(FINAL.to_owned(), Parameter::Bool(true))];
-        let response =
-            InferResponse { outputs: Default::default(), parameters, timings: Timings::default(), head: None };
+        let response = InferResponse::default();
         let plan = ResponsePlan { id: self.id.clone(), outputs: Some(Default::default()), ..ResponsePlan::default() };
         let mut frame = BytesMut::new();
         // Without outputs it cannot fail.
-        let _ = wire::put_stream_response(&mut frame, spec, &plan, &response);
+        let _ = wire::put_stream_response(&mut frame, spec, &plan, &response, true);
         FramedMessages::from(frame.freeze()).into()
     }
 
@@ -117,7 +112,7 @@ impl RequestEcho {
             model_name: self.model.clone(),
             model_version: self.version.clone(),
             id: self.id.clone(),
-            parameters: [(FINAL.to_owned(), pb::InferParameter { parameter_choice: Some(last) })].into(),
+            parameters: [(wire::FINAL_RESPONSE.to_owned(), pb::InferParameter { parameter_choice: Some(last) })].into(),
             ..pb::ModelInferResponse::default()
         };
         let message =

@@ -9,9 +9,9 @@ use super::{
 use crate::{body::TimedBody, dispatch::Dispatcher, rest, settings::Limits};
 use http::{HeaderMap, Version, header::TRANSFER_ENCODING};
 use http_body::Body as _;
-use hyper::{Request, body::Incoming, service::service_fn};
+use hyper::{Request, body::Incoming, rt::Executor, service::service_fn};
 use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
+    rt::{TokioIo, TokioTimer},
     server::conn::auto::Builder,
 };
 use penstock_core::Protocol;
@@ -28,10 +28,20 @@ use tokio::io::{AsyncRead, AsyncWrite};
 /// request.
 const HYPER_MAX_HEADERS: usize = 100;
 
+/// Executor of HTTP/2 streams, each a task. Its future is boxed: tokio moves the future of a task several times.
+#[derive(Clone, Debug)]
+pub(crate) struct StreamExecutor;
+
+impl<F: Future<Output: Send> + Send + 'static> Executor<F> for StreamExecutor {
+    fn execute(&self, stream: F) {
+        tokio::spawn(Box::pin(stream));
+    }
+}
+
 /// Settings of all connections of an I/O thread.
 #[derive(Clone)]
 pub(crate) struct ConnectionSettings {
-    pub(crate) builder: Arc<Builder<TokioExecutor>>,
+    pub(crate) builder: Arc<Builder<StreamExecutor>>,
     pub(crate) limits: Arc<Limits>,
     pub(crate) connections: Arc<Connections>,
     /// Connections with unsent data that their sockets do not accept.
@@ -56,8 +66,11 @@ where
         async move {
             let response = if let Some(message) = refused {
                 rest::broken(message)
+            } else if dispatcher.is_inference_call(&head) {
+                // Calls are boxed: otherwise the future of every request has room for them.
+                Box::pin(dispatcher.respond_to_inference_call(&head, &mut body, Protocol::Http)).await
             } else if dispatcher.is_call(&head) {
-                dispatcher.respond_to_call(Request::from_parts(head, body), Protocol::Http).await
+                Box::pin(dispatcher.respond_to_call(Request::from_parts(head, body), Protocol::Http)).await
             } else {
                 dispatcher.respond(&head, &mut body, Protocol::Http).await
             };
@@ -112,8 +125,8 @@ fn coding(headers: &HeaderMap) -> Option<String> {
 }
 
 /// Builds the protocol settings of all connections.
-pub(crate) fn builder(limits: &Limits) -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+pub(crate) fn builder(limits: &Limits) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(StreamExecutor);
     builder.http1().timer(TokioTimer::new()).header_read_timeout(None);
     if limits.max_headers > HYPER_MAX_HEADERS {
         // This server's check answers with a JSON body; hyper's limit is a fallback.

@@ -118,13 +118,15 @@ struct Encoder<'a> {
     id: &'a str,
     /// Field 4, which is rare, in protobuf's form.
     parameters: Vec<u8>,
+    /// Another entry of it, in protobuf's form, or nothing.
+    marker: &'static [u8],
     outputs: Outputs<'a>,
 }
 
 impl<'a> Encoder<'a> {
     fn new(spec: &'a ModelSpec, plan: &'a ResponsePlan, response: &'a InferResponse) -> Result<Self> {
         let outputs = outputs(spec, plan, response)?;
-        Ok(Self { spec, id: &plan.id, parameters: encoded_parameters(&response.parameters), outputs })
+        Ok(Self { spec, id: &plan.id, parameters: encoded_parameters(&response.parameters), marker: &[], outputs })
     }
 
     fn chunks(&self, framed: bool) -> Result<BodyChunks> {
@@ -165,6 +167,7 @@ impl<'a> Encoder<'a> {
             + text_size(&self.spec.version)
             + text_size(self.id)
             + self.parameters.len()
+            + self.marker.len()
             + self.outputs.iter().map(|output| delimited_size(output.size)).sum::<usize>()
     }
 
@@ -173,6 +176,7 @@ impl<'a> Encoder<'a> {
         put_text(buffer, MODEL_VERSION, &self.spec.version);
         put_text(buffer, ID, self.id);
         buffer.put_slice(&self.parameters);
+        buffer.put_slice(self.marker);
         for output in &self.outputs {
             output.put(buffer);
         }
@@ -265,7 +269,7 @@ pub(super) fn put_text(buffer: &mut BytesMut, key: u8, text: &str) {
 }
 
 mod stream;
-pub use stream::{put_framed, put_stream_response};
+pub use stream::{FINAL_RESPONSE, put_framed, put_stream_response};
 
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,9 @@ pub use client_request::encode_request;
 pub use client_response::{ResponseDecoder, decode_stream_response};
 pub use config::config;
 pub use decode::decode;
-pub use encode::{FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, prefix, put_framed, put_stream_response, response};
+pub use encode::{
+    FINAL_RESPONSE, FRAME_PREFIX, MAX_MESSAGE, encode, encode_framed, prefix, put_framed, put_stream_response, response,
+};
 pub use field_limits::check_fields;
 pub use message_types::{RequestMessage, TensorMessage};
 pub use request_decoder::{Envelope, MessageDecoder};

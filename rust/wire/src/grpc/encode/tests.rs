@@ -106,7 +106,7 @@ fn refused_stream_response_appends_nothing() {
     let (mut spec, infer_response) = infer_response(&[Bytes::new(), Bytes::new()]);
     spec.outputs.pop();
     let mut out = BytesMut::from(&b"before"[..]);
-    put_stream_response(&mut out, &spec, &ResponsePlan::default(), &infer_response).unwrap_err();
+    put_stream_response(&mut out, &spec, &ResponsePlan::default(), &infer_response, false).unwrap_err();
     assert_eq!(&out[..], b"before");
 }
 
@@ -127,6 +127,7 @@ proptest! {
         parameters in proptest::collection::btree_map(".{0,5}", parameter(), 0..4),
         (id, version) in (".{0,200}", "[0-9]{0,3}"),
         scalar: bool,
+        last: bool,
     ) {
         let outputs: Vec<Bytes> = sizes.iter().map(|&size| vec![size as u8; size].into()).collect();
         let (mut spec, mut infer_response) = infer_response(&outputs);
@@ -149,8 +150,14 @@ proptest! {
         prop_assert_eq!(u32::from_be_bytes(prefix[1..].try_into().unwrap()) as usize, message.len());
 
         let mut streamed = BytesMut::from(&b"before"[..]);
-        put_stream_response(&mut streamed, &spec, &plan, &infer_response).unwrap();
-        prop_assert_eq!(&streamed[6..], stream_message(&response(&spec, &plan, &infer_response).unwrap()));
+        put_stream_response(&mut streamed, &spec, &plan, &infer_response, last).unwrap();
+        let length = u32::from_be_bytes(streamed[7..6 + FRAME_PREFIX].try_into().unwrap()) as usize;
+        let message = &streamed[6 + FRAME_PREFIX..];
+        prop_assert_eq!(length, message.len());
+        // The order of a map's entries is free.
+        let message = pb::ModelStreamInferResponse::decode(message).unwrap();
+        infer_response.parameters.push((FINAL_RESPONSE.to_owned(), Parameter::Bool(last)));
+        prop_assert_eq!(message.infer_response, Some(response(&spec, &plan, &infer_response).unwrap()));
     }
 }
 
@@ -170,7 +177,7 @@ fn message_from_the_handler_is_sent_unchanged() {
     let message = super::response(&spec, &plan, &response).unwrap();
     assert_eq!(message.id, "its");
     let mut streamed = BytesMut::new();
-    put_stream_response(&mut streamed, &spec, &plan, &response).unwrap();
+    put_stream_response(&mut streamed, &spec, &plan, &response, true).unwrap();
     assert_eq!(&streamed[..], stream_message(&message));
     response.head.as_mut().unwrap().body = Some(Bytes::from_static(b"\xff"));
     let error = super::response(&spec, &plan, &response).unwrap_err();
