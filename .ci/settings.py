@@ -12,7 +12,7 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from penstock._cli.setting_flags import shown_default
+from penstock._cli.settings import shown
 from penstock._config.settings import LISTS
 from penstock.config import ServerConfig
 
@@ -35,13 +35,17 @@ __all__ = ["ServerOptions"]
 
 
 class ServerOptions(TypedDict, total=False):
-    """The fields of `ServerConfig` as keyword arguments. Lists are accepted in several forms."""
+    """The fields of `ServerConfig` as keyword arguments. Lists are accepted in several forms, units in texts."""
 
 '''
 
 ACCEPTED = dict.fromkeys(LISTS, "str | Iterable[str]") | {
     "folders": "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
     "amounts": "str | Mapping[str, int]",
+    "address": "str | int | None",
+    "address|same": "str | int | None",
+    "seconds": "float | str",
+    "size": "int | str",
 }
 """Types of arguments, by kind, that differ from the types of the fields."""
 
@@ -68,7 +72,7 @@ def table(page: str) -> str:
 
 def row(setting: Field[Any], texts: dict[str, str]) -> str:
     """Returns a setting's row: with its present text, else with its help."""
-    default, text = shown_default(setting.metadata["kind"], setting.default), f"| {setting.metadata['help']} |  |"
+    default, text = shown(setting.metadata["kind"], setting.default), f"| {setting.metadata['help']} |  |"
     return f"| `{setting.name}` | `{default}` {texts.get(setting.name, text)}\n"
 
 

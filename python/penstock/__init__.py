@@ -128,6 +128,12 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    # What users import, the lazily imported names included; not what this module itself imports.
+    modules = ("client", "config", "errors", "images", "integrations", "logs", "openai", "repository", "testing")
+    return sorted({*__all__, *modules, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})
+
+
 def __getattr__(name: str) -> object:
     # Imported at first use: declaring models does not need the compiled extension.
     if name in ("Context", "Donated", "Request", "RequestInfo", "Response", "SequenceInfo", "frozen"):

@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from penstock._config import access, listeners, otlp, settings
+from penstock._config import access, listeners, other_names, otlp, settings
 from penstock._config.server_options import ServerOptions
+from penstock._spec.suggestions import suggestion
 from penstock.errors import ConfigError
 
 __all__ = ["ServerConfig", "ServerOptions", "load_config"]
@@ -26,13 +27,13 @@ def _setting(default: Any, kind: str, text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ServerConfig:
-    """Settings of the server. Durations are in seconds, sizes in bytes.
+    """Settings of the server. Durations are in seconds, sizes in bytes; texts are read as in the environment.
 
     Raises:
         ConfigError: an invalid value; the message names the setting.
     """
 
-    http: str | None = _setting("127.0.0.1:8000", "address", "HTTP address: HOST:PORT, unix:/path, or off")
+    http: str | None = _setting("127.0.0.1:8000", "address", "HTTP address: HOST:PORT, PORT, unix:/path, or off")
     grpc: str | None = _setting(
         "127.0.0.1:8001", "address|same", "gRPC address, in the same forms, or `same` for the HTTP port"
     )
@@ -162,9 +163,9 @@ class ServerConfig:
         for entry in fields(self):
             kind = entry.metadata["kind"]
             try:
-                if kind in settings.LISTS:
-                    object.__setattr__(self, entry.name, settings.listed(kind, getattr(self, entry.name)))
-                settings.check(kind, getattr(self, entry.name))
+                value = settings.normalised(kind, getattr(self, entry.name))
+                settings.check(kind, value)
+                object.__setattr__(self, entry.name, value)
             except ValueError as error:
                 raise ConfigError(f"{entry.name}: {error}") from None
             if kind == "seconds":
@@ -247,11 +248,12 @@ def load_config(
         environ = os.environ if environ is None else environ
         values.update(settings.read_file(file, environ, _FIELDS))
         values.update(_from_text(environ, lambda name: f"PENSTOCK_{name.upper()}"))
+        other_names.warn_of_variables(environ, _FIELDS)
         values.update(_from_text(command_line or {}, lambda name: name, shown=_flag))
     given = dict(arguments or {})
     for name in given:
         if name not in _FIELDS:
-            raise ConfigError(f"unknown setting {name!r}{settings.suggestion(name, _FIELDS)}")
+            raise ConfigError(f"unknown setting {name!r}{other_names.hint(name) or suggestion(name, _FIELDS)}")
     values.update(given)
     if base is None and values.get("vertex"):
         values = {**_from_vertex(environ or {}), **values}
@@ -286,8 +288,8 @@ def _parsed(shown: str, kind: str, text: str) -> Any:
 
 
 def _from_text(source: Mapping[str, str], key: Any, shown: Any = None) -> dict[str, Any]:
-    # Other PENSTOCK_* variables are ignored: for a service of that name, Kubernetes sets
-    # PENSTOCK_PORT and the like.
+    # Other PENSTOCK_* variables are not refused: for a service of that name, Kubernetes sets PENSTOCK_PORT and
+    # others.
     values = {}
     for name, entry in _FIELDS.items():
         text = source.get(key(name))

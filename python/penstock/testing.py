@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from penstock._model.resolve import definitions_of, for_inspection
 from penstock._repository.manager import ModelManager
 from penstock._runtime import at_exit, rest_encoding
+from penstock._spec.suggestions import suggestion
+from penstock.client import Result, Sequence
+from penstock.client import _hints as hints
+from penstock.client._base import inputs_of
 from penstock.config import ServerConfig, load_config
-from penstock.errors import StartupError, by_status
+from penstock.errors import HandlerError, StartupError, by_status
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    import numpy as np
     from typing_extensions import Self, Unpack
 
     from penstock import _core
@@ -54,6 +57,28 @@ class Response:
             return self.body.decode(errors="replace")
 
 
+class _Request(NamedTuple):
+    """The options of an inference."""
+
+    model: str
+    version: str | int | None
+    outputs: Iterable[str] | None
+    parameters: Mapping[str, bool | int | float | str] | None
+    request_id: str | None
+    headers: Mapping[str, str] | None
+
+    def check(self, declared: Collection[str], inputs: Mapping[str, Any]) -> None:
+        """Refuses an option that is meant as an input.
+
+        Raises:
+            InvalidInput: its value has another type, or the model has an input of its name.
+        """
+        given = {name: value for name, value in self._asdict().items() if name != "model" and value is not None}
+        for name, value in given.items():
+            hints.check_type(name, value)
+        hints.check_names(given, declared, inputs)
+
+
 class Client:
     """Runs requests through decoding, batching, the handler and encoding, in this process.
 
@@ -85,28 +110,31 @@ class Client:
     def infer(
         self,
         model: str,
-        inputs: Mapping[str, Any],
+        inputs: Mapping[str, Any] | None = None,
+        /,
         *,
-        version: str | None = None,
+        outputs: Iterable[str] | None = None,
         parameters: Mapping[str, bool | int | float | str] | None = None,
         request_id: str | None = None,
-        outputs: Iterable[str] | None = None,
         headers: Mapping[str, str] | None = None,
+        version: str | int | None = None,
         binary: bool = True,
-    ) -> dict[str, np.ndarray[Any, Any]]:
-        """Runs one inference.
+        **named: Any,
+    ) -> Result:
+        """Runs one inference, as `penstock.Client.infer` does.
 
         Args:
             model: The model's name.
             inputs: A value per input name: an array with the batch axis, if the model has one, or a value that
                 numpy converts to such an array of the declared datatype. A dict or list for a single BYTES
                 element is sent as a JSON document.
-            version: The model's version; the server chooses by default.
+            outputs: The requested outputs; all by default.
             parameters: The request's parameters.
             request_id: The request's id.
-            outputs: The requested outputs; all by default.
             headers: HTTP headers to add.
+            version: The model's version; the server chooses by default.
             binary: Whether tensors are sent as raw bytes; else as JSON.
+            named: Inputs.
 
         Returns:
             An array per output name: `bytes` objects for BYTES, float32 for BF16.
@@ -114,24 +142,75 @@ class Client:
         Raises:
             PenstockError: the server responded with an error; the class is that of the status.
         """
+        request = _Request(model, version, outputs, parameters, request_id, headers)
+        response = self._post(request, inputs_of(inputs, named), "infer", binary=binary)
+        length = response.headers.get(_HEADER_LENGTH)
+        return _result(response.body, None if length is None else int(length))
+
+    def stream(
+        self,
+        model: str,
+        inputs: Mapping[str, Any] | None = None,
+        /,
+        *,
+        outputs: Iterable[str] | None = None,
+        parameters: Mapping[str, bool | int | float | str] | None = None,
+        request_id: str | None = None,
+        headers: Mapping[str, str] | None = None,
+        version: str | int | None = None,
+        **named: Any,
+    ) -> Iterator[Result]:
+        """Runs one inference with a streamed response. The stream has ended when the first response is returned.
+
+        Arguments are those of `infer`. Tensors are sent as JSON.
+
+        Raises:
+            PenstockError: the server responded with an error, also after responses of the stream.
+        """
+        request = _Request(model, version, outputs, parameters, request_id, headers)
+        response = self._post(request, inputs_of(inputs, named), "infer_stream", binary=False)
+        return _events(response.body)
+
+    def sequence(self, model: str, sequence_id: int | str) -> Sequence:
+        """Begins a sequence of requests to a stateful model; see `penstock.client.Sequence`."""
+        return Sequence(self, model, sequence_id)
+
+    def metadata(self, model: str, *, version: str | int | None = None) -> dict[str, Any]:
+        """The metadata of a model.
+
+        Raises:
+            PenstockError: the server responded with an error.
+        """
+        response = self.get(_path(model, version))
+        if response.status != 200:
+            raise by_status(response.status)(response.error())
+        document: dict[str, Any] = response.json()
+        return document
+
+    def _post(self, request: _Request, inputs: Mapping[str, Any], verb: str, *, binary: bool) -> Response:
+        declared = {tensor.name: tensor for tensor in self._inputs(request.model, request.version)}
+        request.check(declared, inputs)
         body, json_length = rest_encoding.encode(
             inputs,
-            {tensor.name: tensor for tensor in self._inputs(model, version)},
+            declared,
             binary=binary,
-            outputs=outputs,
-            parameters=parameters,
-            request_id=request_id,
+            outputs=request.outputs,
+            parameters=request.parameters,
+            request_id=request.request_id,
         )
-        request_headers = dict(headers or {})
-        request_headers["Content-Type"] = "application/json" if json_length is None else "application/octet-stream"
+        headers = dict(request.headers or {})
+        headers["Content-Type"] = "application/json" if json_length is None else "application/octet-stream"
         if json_length is not None:
-            request_headers["Inference-Header-Content-Length"] = str(json_length)
-        path = f"/v2/models/{quote(model)}" + (f"/versions/{quote(version)}" if version is not None else "")
-        response = self.post(f"{path}/infer", body, headers=request_headers)
+            headers["Inference-Header-Content-Length"] = str(json_length)
+        response = self.post(f"{_path(request.model, request.version)}/{verb}", body, headers=headers)
         if not 200 <= response.status < 300:
-            raise by_status(response.status)(response.error())
-        length = response.headers.get(_HEADER_LENGTH)
-        return rest_encoding.decode(response.body, None if length is None else int(length))
+            text, names = response.error(), [definition.name for definition in self._definitions]
+            if response.status == 404 and request.model not in names:
+                text += suggestion(request.model, names)
+            elif response.status == 400 and declared:
+                text += hints.unknown_inputs(inputs, declared)
+            raise by_status(response.status)(text)
+        return response
 
     def get(self, path: str, *, headers: Mapping[str, str] | None = None) -> Response:
         """Sends a GET request for a path such as "/v2/models/double"."""
@@ -170,11 +249,34 @@ class Client:
         self.last_response = response
         return response
 
-    def _inputs(self, model: str, version: str | None) -> tuple[Any, ...]:
+    def _inputs(self, model: str, version: str | int | None) -> tuple[Any, ...]:
         matching: list[Definition] = [
             definition
             for definition in self._definitions
-            if definition.name == model and version in (None, definition.version)
+            if definition.name == model and (version is None or str(version) == definition.version)
         ]
         # For an unknown model the server responds with the error.
         return matching[-1].inputs if matching else ()
+
+
+def _path(model: str, version: str | int | None) -> str:
+    return f"/v2/models/{quote(model)}" + (f"/versions/{quote(str(version))}" if version is not None else "")
+
+
+def _result(body: bytes, json_length: int | None) -> Result:
+    head = json.loads(body if json_length is None else body[:json_length])
+    names = ("model_name", "model_version", "id")
+    model, version, request_id = (str(head.get(name) or "") for name in names)
+    return Result((model, version, request_id, head.get("parameters", {}), rest_encoding.decode(body, json_length)))
+
+
+def _events(body: bytes) -> Iterator[Result]:
+    """The responses of server-sent events."""
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        data = b"\n".join(line[5:].strip() for line in event.split(b"\n") if line.startswith(b"data:"))
+        if not data:
+            continue
+        document = json.loads(data)
+        if "error" in document:
+            raise HandlerError(str(document["error"]))
+        yield _result(data, None)

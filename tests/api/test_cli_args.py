@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,9 +12,13 @@ from pathlib import Path
 import pytest
 
 from penstock import Model, ServerConfig, StartupError
+from penstock._cli import url
 from penstock._cli.main import main
+from penstock._cli.settings import GROUPS
 from penstock._loading import targets
 
+UNKNOWN = "penstock serve: error: unrecognized arguments: "
+PORT = f"{UNKNOWN}--port 9000; the address is one flag: --http 9000, or --http HOST:PORT"
 APP = """
 from penstock import model
 from helper import STEP
@@ -161,27 +166,75 @@ def test_settings_are_validated_before_user_code_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "slow.py").write_text("raise AssertionError('must not run')\n")
-    monkeypatch.setenv("PENSTOCK_HTTP", "8000")
-    assert failed_start(capsys, "slow.py").startswith("penstock: error: PENSTOCK_HTTP: '8000' is not HOST:PORT")
+    monkeypatch.setenv("PENSTOCK_HTTP", "h")
+    assert failed_start(capsys, "slow.py").startswith("penstock: error: PENSTOCK_HTTP: 'h' is not HOST:PORT")
 
 
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
         (["serve"], "penstock serve: error: give a PATH[:object] to serve, a --repository, or --attach"),
-        (["serve", "app.py", "--htpp", "x"], "penstock: error: unrecognized arguments: --htpp x"),
+        (
+            ["serve", "app.py", "--htpp", "x"],
+            "penstock serve: error: unrecognized arguments: --htpp x; did you mean --http?",
+        ),
         (["serve", "app.py", "--http", "x"], "penstock serve: error: argument --http: 'x' is not HOST:PORT"),
         (
             ["serve", "app.py", "--io-threads", "-1"],
             "penstock serve: error: argument --io-threads: '-1' is not an integer",
         ),
         (["serve", "app.py", "--access-log", "x"], "penstock serve: error: argument --access-log: 'x' is not one of"),
+        (["serve", "--port", "9000"], PORT),
+        (["serve", "app.py", "--port=9000", "--no-docs"], PORT.replace(" 9000", "=9000", 1)),
+        (
+            ["serve", "app.py", "--host", "0.0.0.0"],
+            f"{UNKNOWN}--host 0.0.0.0; the address is one flag: --http 0.0.0.0:8000",
+        ),
+        (
+            ["serve", "app.py", "--workers", "4"],
+            f"{UNKNOWN}--workers 4; calls that run at once are an option of the model",
+        ),
+        (["serve", "app.py", "--no-doc"], f"{UNKNOWN}--no-doc; did you mean --no-docs?"),
+        (
+            ["infer", "http://h", "m", "--strem"],
+            "penstock infer: error: unrecognized arguments: --strem; did you mean --stream?",
+        ),
+        (["infer"], "penstock infer: error: the following arguments are required: URL, MODEL"),
+        (["export", "kubernets", "a"], "penstock export: error: argument KIND: invalid choice: 'kubernets'"),
         (["fly"], "penstock: error: argument COMMAND: invalid choice: 'fly'"),
     ],
 )
 def test_usage_errors_exit_with_status_2(capsys: pytest.CaptureFixture[str], arguments: list[str], line: str) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-1].startswith(line)
+
+
+def test_misspelled_command_is_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, hint in ((["srve"], "'serve'"), (["export", "kubernets", "a"], "'kubernetes'")):
+        assert main(arguments) == 2
+        assert capsys.readouterr().err.endswith(f"; did you mean {hint}?\n")
+
+
+def test_every_setting_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(item.name for item in fields(ServerConfig))
+    assert main(["serve", "--help"]) == 0
+    shown = [line[:-1] for line in capsys.readouterr().out.splitlines() if re.fullmatch(r"[a-z][a-z, ]+:", line)]
+    assert [title for title in shown if title in GROUPS] == list(GROUPS)
+
+
+def test_url_of_client_commands_may_be_a_variable() -> None:
+    environ = {"PENSTOCK_URL": "http://h:1"}
+    for given, read in (
+        (["infer", "m", "x=1"], ["infer", "http://h:1", "m", "x=1"]),
+        (["infer", "--stream", "m"], ["infer", "http://h:1", "--stream", "m"]),
+        (["infer", "grpc://g:2", "m"], ["infer", "grpc://g:2", "m"]),
+        (["attach", "app.py"], ["attach", "http://h:1", "app.py"]),
+        (["attach", "unix:/a", "app.py"], ["attach", "unix:/a", "app.py"]),
+        (["serve", "app.py"], ["serve", "app.py"]),
+    ):
+        assert url.with_default(given, environ) == read
+        assert url.with_default(given, {}) == given
 
 
 def test_no_command_prints_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from penstock import ConfigError, Server, ServerConfig
 from penstock.config import load_config
 
 LISTENER = (
-    "http=ADDRESS, grpc=ADDRESS or metrics=ADDRESS, where ADDRESS is HOST:PORT with a port from 0 to 65535, "
+    "http=ADDRESS, grpc=ADDRESS or metrics=ADDRESS, where ADDRESS is HOST:PORT or PORT with a port from 0 to 65535, "
     "or unix:/path"
 )
 
@@ -123,6 +123,10 @@ def test_foreign_variables_with_the_prefix_are_ignored() -> None:
     ("name", "text", "value"),
     [
         ("http", "off", None),
+        ("http", "9000", "127.0.0.1:9000"),
+        ("http", ":9000", "127.0.0.1:9000"),
+        ("grpc", ":0", "127.0.0.1:0"),
+        ("listeners", "http=9000,metrics=:9001", ("http=127.0.0.1:9000", "metrics=127.0.0.1:9001")),
         ("http", "unix:/tmp/a", "unix:/tmp/a"),
         ("http", "[::1]:0", "[::1]:0"),
         ("grpc", "localhost:9", "localhost:9"),
@@ -156,13 +160,13 @@ def test_text_is_parsed_to_a_typed_value(name: str, text: str, value: Any) -> No
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("http", "8000", "'8000' is not HOST:PORT with a port from 0 to 65535, unix:/path, or off"),
+        ("http", "h", "'h' is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off"),
+        ("http", "65536", "'127.0.0.1:65536' is not HOST:PORT or PORT"),
         ("http", "h:65536", "'h:65536' is not HOST:PORT"),
-        ("http", ":8000", "':8000' is not HOST:PORT"),
         ("http", "::1:8000", "'::1:8000' is not HOST:PORT"),
         ("grpc", "unix:", "'unix:' is not HOST:PORT"),
         ("listeners", "http=127.0.0.1:1,8000", f"'8000' is not {LISTENER}"),
-        ("listeners", "http=8000", f"'http=8000' is not {LISTENER}"),
+        ("listeners", "http=h", f"'http=h' is not {LISTENER}"),
         ("listeners", "metrics=off", f"'metrics=off' is not {LISTENER}"),
         ("listeners", "admin=127.0.0.1:9", f"'admin=127.0.0.1:9' is not {LISTENER}"),
         ("listeners", "grpc=same", f"'grpc=same' is not {LISTENER}"),
@@ -195,10 +199,10 @@ def test_invalid_text_is_rejected_with_its_source(name: str, text: str, expected
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("http", 8000),
+        ("http", 80.5),
+        ("http", True),
         ("io_threads", 1.5),
         ("max_headers", True),
-        ("idle_timeout", "30s"),
         ("idle_timeout", float("nan")),
         ("timing_headers", 1),
         ("dialect", "mlserver"),
@@ -210,6 +214,77 @@ def test_invalid_text_is_rejected_with_its_source(name: str, text: str, expected
 def test_invalid_values_are_rejected_by_name(name: str, value: Any) -> None:
     with pytest.raises(ConfigError, match=f"^{name}: {re.escape(repr(value))} is not "):
         ServerConfig(**{name: value})
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "read"),
+    [
+        ("grpc", "off", None),
+        ("grpc", "None", None),
+        ("http", 9000, "127.0.0.1:9000"),
+        ("http", ":9000", "127.0.0.1:9000"),
+        ("idle_timeout", "30s", 30.0),
+        ("max_body_bytes", "1MiB", 2**20),
+        ("docs", "off", False),
+        ("max_headers", "7", 7),
+        ("server_name", "off", None),
+        ("api_key", "off", None),
+        ("api_key", " OFF ", None),
+        ("cache_redis", "off", None),
+        ("restricted_access", "off", None),
+        ("listeners", "http=a:1,metrics=9", ("http=a:1", "metrics=127.0.0.1:9")),
+        ("allowed_hosts", "a,b", ("a", "b")),
+        ("repository", "a:b", ("a:b",)),
+    ],
+)
+def test_arguments_are_read_as_the_file_and_the_environment(name: str, value: Any, read: Any, tmp_path: Path) -> None:
+    assert getattr(ServerConfig(**{name: value}), name) == read
+    assert getattr(load({name: value}, base=ServerConfig()), name) == read
+    if name != "repository":
+        (tmp_path / "penstock.toml").write_text(f"[server]\n{name} = {value!r}\n")
+        assert getattr(load(), name) == read
+
+
+@pytest.mark.parametrize("text", ["off", "NONE", "false", "0"])
+def test_a_switch_is_never_a_secret(text: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KEY", text)
+    (tmp_path / "key").write_text(f"{text}\n")
+    for key in ("env:KEY", f"file:{tmp_path}/key"):
+        with pytest.raises(ConfigError, match=r"^api_key: the secret is one of off, none, .* to have none, set off$"):
+            ServerConfig(api_key=key)
+    with pytest.raises(ConfigError, match=r"^restricted_access: rule 1: the secret is one of off"):
+        ServerConfig(restricted_access=f"inference:x-key={text}")
+    assert ServerConfig(api_key="official").access_key == "official"
+
+
+def test_misspelled_variables_are_reported(caplog: pytest.LogCaptureFixture) -> None:
+    foreign = {"PENSTOCK_PORT": "1", "PENSTOCK_HTTP_PORT": "1", "PENSTOCK_SERVICE_HOST": "a", "PENSTOCK_CONFIG": ""}
+    load(environ={**foreign, "PENSTOCK_IDLE_TIMOUT": "3s"})
+    assert caplog.messages == [
+        "penstock: PENSTOCK_IDLE_TIMOUT is not a setting and is ignored, did you mean PENSTOCK_IDLE_TIMEOUT?"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("port", "; write http=HOST:PORT, and grpc=HOST:PORT for gRPC"),
+        ("workers", "; write instances=N in the model's @model(...)"),
+        ("max_batch_size", "; write batching=Batching(max_size=N)"),
+    ],
+)
+def test_settings_of_other_servers_are_answered(name: str, hint: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=f"^unknown setting '{name}'{re.escape(hint)}"):
+        load({name: 1})
+    (tmp_path / "penstock.toml").write_text(f"[server]\n{name} = 1\n")
+    with pytest.raises(ConfigError, match=re.escape(f"unknown setting '{name}' in [server]{hint}")):
+        load()
+
+
+def test_setting_outside_of_its_table_is_answered(tmp_path: Path) -> None:
+    (tmp_path / "penstock.toml").write_text("http = 'off'\n")
+    with pytest.raises(ConfigError, match=r"unknown table or key 'http'.*; write http below a line \[server\]$"):
+        load()
 
 
 def test_durations_are_converted_to_float() -> None:
@@ -232,7 +307,11 @@ def test_server_without_listeners_is_rejected() -> None:
     ("text", "message"),
     [
         ("[server", "penstock.toml: not valid TOML: "),
-        ("[sever]\n", "penstock.toml: unknown table or key 'sever', expected the tables [server] and [image]"),
+        (
+            "[sever]\n",
+            "penstock.toml: unknown table or key 'sever', expected the tables [server] and [image], "
+            "did you mean 'server'?",
+        ),
         ("server = 3\n", "penstock.toml: server must be a table, written as [server]"),
         ("[server]\nhtpp = 'off'\n", "penstock.toml: unknown setting 'htpp' in [server], did you mean 'http'?"),
         ("[server]\nidle_timeout = 'x'\n", "penstock.toml: idle_timeout: 'x' is not a duration"),

@@ -350,7 +350,9 @@ def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> 
 
 def test_unknown_options_are_rejected() -> None:
     with pytest.raises(
-        TypeError, match=r"^model\(\) has no option 'input'; it has name, version, description, inputs, outputs,"
+        TypeError,
+        match=r"^model\(\) has no option 'input', did you mean 'inputs'\?; "
+        r"it has name, version, description, inputs, outputs,",
     ):
         model(input=[X])  # type: ignore[call-overload]
 

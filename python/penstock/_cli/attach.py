@@ -36,7 +36,9 @@ def add_parser(commands: Any) -> None:
         epilog="Exit status: 0 nothing was cut off, 1 the start failed, 2 wrong usage, 3 requests were cut off.",
     )
     parser.add_argument(
-        "address", metavar="ADDRESS", help="server address: http://HOST:PORT, or its --attach unix:/path"
+        "address",
+        metavar="ADDRESS",
+        help="server address: http://HOST:PORT, or its --attach unix:/path (default: the variable PENSTOCK_URL)",
     )
     parser.add_argument("targets", nargs="+", metavar="PATH[:object]", help="file or module, as for serve")
     parser.add_argument(

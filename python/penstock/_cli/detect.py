@@ -32,11 +32,15 @@ def add_parsers(commands: Any) -> None:
         "check",
         allow_abbrev=False,
         help="check a folder or file without serving it",
-        description="Checks whether a folder or file can be served and built as an image. Its code is imported.",
+        description="Checks whether a folder or file can be served and built as an image: its code "
+        "is imported, and its image must have the packages that it imports and the files that it reads.",
         epilog="Exit status: 0 no problems, 1 problems.",
     )
     check.add_argument("path", metavar="PATH[:object]", help="folder or file, as for serve")
     check.add_argument("--integration", metavar="NAME", help="integration that serves the path (default: detected)")
+    check.add_argument(
+        "--build", action="store_true", help="build the models too, as at the start of a server, without serving them"
+    )
     init = commands.add_parser(
         "init",
         allow_abbrev=False,
@@ -58,7 +62,7 @@ def run(options: argparse.Namespace) -> int:
     if options.command == "detect":
         return _print_detected(Path(options.path), as_json=options.json)
     if options.command == "check":
-        return _print_problems(options.path, options.integration)
+        return _print_problems(options.path, options.integration, builds=options.build)
     return _init(Path(options.folder), options.integration)
 
 
@@ -88,8 +92,8 @@ def _print_detected(path: Path, *, as_json: bool) -> int:
     return 0
 
 
-def _print_problems(target: str, integration: str | None) -> int:
-    detected, problems = check(target, integration)
+def _print_problems(target: str, integration: str | None, *, builds: bool) -> int:
+    detected, problems = check(target, integration, builds=builds)
     for text in problems:
         print(f"{target}: {text}")
     if not problems:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 __all__ = ["add_parser", "run"]
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_parser(commands: Any) -> None:
     """Adds the command to the parser."""
     infer = commands.add_parser(
         "infer",
@@ -26,7 +26,10 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "Exit status: 0 success, 1 error response or no connection, 2 wrong usage.",
     )
     infer.add_argument(
-        "url", metavar="URL", help="http://HOST:PORT, https://, grpc://, grpcs://, unix:/PATH, grpc+unix:/PATH"
+        "url",
+        metavar="URL",
+        help="http://HOST:PORT, https://, grpc://, grpcs://, unix:/PATH, grpc+unix:/PATH "
+        "(default: the variable PENSTOCK_URL)",
     )
     infer.add_argument("model", metavar="MODEL", help="name of the model")
     infer.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help="input")

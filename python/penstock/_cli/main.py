@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from typing import Any
 
-from penstock._cli import attach, build, detect, dev, export, infer, reload, serve, shim
+from penstock._cli import attach, build, completion, detect, dev, export, infer, reload, serve, shim, url
+from penstock._cli.parser import Parser
 from penstock.errors import StartupError
 
 __all__ = ["main"]
@@ -25,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == ["shim"]:
         # Before argparse: the arguments after the first `--` belong to another program.
         return shim.run(given[1:])
+    given = url.with_default(given, os.environ)
     try:
         options = _parser().parse_args(given)
     except SystemExit as stopped:
@@ -33,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command is None:
         _parser().print_help()
         return USAGE
+    if options.command == "completion":
+        return completion.run(options, _parser())
     if options.command == "infer":
         return infer.run(options)
     try:
@@ -54,9 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="penstock", description="Serve Python models and send them requests.", allow_abbrev=False
-    )
+    parser = Parser(prog="penstock", description="Serve Python models and send them requests.", allow_abbrev=False)
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
     serve.add_parser(commands)
@@ -67,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_parser(commands)
     export.add_parser(commands)
     infer.add_parser(commands)
+    completion.add_parser(commands)
     commands.add_parser("shim", help=shim.SUMMARY)
     return parser
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
-from penstock._cli.setting_flags import add_settings
+from penstock._cli.settings import add_settings
 from penstock._runtime import progress, tracebacks
 from penstock._runtime.console import echo
 from penstock.config import ServerConfig, load_config

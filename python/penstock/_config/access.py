@@ -23,6 +23,12 @@ CATEGORIES = (
 
 FORM = "rules of the form CATEGORY[,CATEGORY...]:HEADER=SECRET, separated by ';'"
 
+OFF = ("off", "none")
+"""Texts that turn an optional setting off, in any case."""
+
+_NO_SECRETS = (*OFF, "false", "no", "0", "true", "yes", "on", "1")
+"""Texts that are a switch by mistake: as a secret, anyone would guess them."""
+
 Rule = tuple[list[str], str, str]
 """Categories, name of the header, and the secret that it must contain."""
 
@@ -81,4 +87,6 @@ def _secret(text: str, environ: Mapping[str, str]) -> str:
     value = value.strip()
     if not value or not value.isascii() or not value.isprintable():
         raise ValueError("the secret is not printable ASCII text")
+    if value.lower() in _NO_SECRETS:
+        raise ValueError(f"the secret is one of {', '.join(_NO_SECRETS)}, which a switch takes; to have none, set off")
     return value

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
-__all__ = ["KINDS", "check_conflicts", "check_entry", "is_address"]
+__all__ = ["DEFAULT_HOST", "KINDS", "check_conflicts", "check_entry", "entry_with_host", "is_address", "with_host"]
+
+DEFAULT_HOST = "127.0.0.1"
+"""Host of an address that is a port alone. Other machines cannot reach it, which an address has to ask for."""
 
 KINDS = ("http", "grpc", "metrics")
 """Kinds of listeners."""
 
 _EXPECTED = (
     f"{', '.join(f'{kind}=ADDRESS' for kind in KINDS[:-1])} or {KINDS[-1]}=ADDRESS, "
-    "where ADDRESS is HOST:PORT with a port from 0 to 65535, or unix:/path"
+    "where ADDRESS is HOST:PORT or PORT with a port from 0 to 65535, or unix:/path"
 )
 
 
@@ -24,6 +28,19 @@ def is_address(value: object) -> bool:
         return len(value) > len("unix:") and "\0" not in value
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", value)
     return match is not None and int(match[2]) <= 65535
+
+
+def with_host(text: Any) -> Any:
+    """An address, or KIND=ADDRESS, where a port alone (`9000`, `:9000`) is one of this machine; others unchanged."""
+    kind, equals, address = text.rpartition("=") if isinstance(text, str) else ("", "", text)
+    if isinstance(address, str) and (match := re.fullmatch(r":?([0-9]{1,5})", address)):
+        return f"{kind}{equals}{DEFAULT_HOST}:{match[1]}"
+    return text
+
+
+def entry_with_host(entry: Any) -> Any:
+    """A listener whose address may be a port alone; others unchanged."""
+    return with_host(entry) if isinstance(entry, str) and "=" in entry else entry
 
 
 def check_entry(entry: str) -> None:

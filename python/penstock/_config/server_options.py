@@ -13,28 +13,28 @@ __all__ = ["ServerOptions"]
 
 
 class ServerOptions(TypedDict, total=False):
-    """The fields of `ServerConfig` as keyword arguments. Lists are accepted in several forms."""
+    """The fields of `ServerConfig` as keyword arguments. Lists are accepted in several forms, units in texts."""
 
-    http: str | None
-    grpc: str | None
+    http: str | int | None
+    grpc: str | int | None
     listeners: str | Iterable[str]
     allowed_hosts: str | Iterable[str]
     io_threads: int
-    max_body_bytes: int
-    max_header_bytes: int
+    max_body_bytes: int | str
+    max_header_bytes: int | str
     max_headers: int
-    header_timeout: float
-    idle_timeout: float
-    body_timeout: float
+    header_timeout: float | str
+    idle_timeout: float | str
+    body_timeout: float | str
     min_body_rate: int
-    write_timeout: float
+    write_timeout: float | str
     max_connections: int
-    max_inflight_bytes: int
+    max_inflight_bytes: int | str
     max_inflate_ratio: int
     max_json_depth: int
-    request_timeout: float
-    flush_interval: float
-    drain_timeout: float
+    request_timeout: float | str
+    flush_interval: float | str
+    drain_timeout: float | str
     dialect: Literal["penstock", "triton", "kserve"]
     timing_headers: bool
     strict_json: bool
@@ -70,6 +70,6 @@ class ServerOptions(TypedDict, total=False):
     model_control: Literal["none", "poll", "explicit"]
     load_models: str | Iterable[str]
     load_files: bool
-    poll_interval: float
+    poll_interval: float | str
     resources: str | Mapping[str, int]
     version_policy: str

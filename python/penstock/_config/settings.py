@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from penstock._config import listeners
+from penstock._config import access, listeners, other_names
+from penstock._spec.suggestions import suggestion
 from penstock._spec.versions import VersionPolicy
 from penstock.errors import ConfigError
 
@@ -63,7 +64,9 @@ def check(kind: str, value: Any) -> None:
 
 def _check_single(kind: str, value: Any) -> None:
     if kind == "address" or (kind == "address|same" and value != "same"):
-        _require(listeners.is_address(value), value, "HOST:PORT with a port from 0 to 65535, unix:/path, or off")
+        _require(
+            listeners.is_address(value), value, "HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off"
+        )
     elif kind == "seconds":
         _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
     elif kind == "switch":
@@ -90,6 +93,20 @@ def _check_single(kind: str, value: Any) -> None:
         _require(not isinstance(value, bool) and str(value) in choices, value, f"one of {', '.join(choices)}")
 
 
+def normalised(kind: str, value: Any) -> Any:
+    """The value of an argument or of the file, with texts read as in the environment. Not checked.
+
+    Raises:
+        ValueError: a text that cannot be read.
+    """
+    if kind in LISTS:
+        # A folder is one text here: unlike in the environment, its name may have a colon.
+        return listed(kind, _read(kind, value) if isinstance(value, str) and kind != "folders" else value)
+    if kind in ("address", "address|same") and _is_integer(value):
+        value = str(value)
+    return _read(kind, value.strip()) if isinstance(value, str) else value
+
+
 def listed(kind: str, value: Any) -> Any:
     """One or several paths or texts as a tuple; other values unchanged."""
     if kind == "amounts":
@@ -97,7 +114,8 @@ def listed(kind: str, value: Any) -> Any:
     if isinstance(value, (str, os.PathLike)):
         return (os.fspath(value),)
     if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):
-        return tuple(os.fspath(item) if isinstance(item, os.PathLike) else item for item in value)
+        items = tuple(os.fspath(item) if isinstance(item, os.PathLike) else item for item in value)
+        return tuple(map(listeners.entry_with_host, items)) if kind == "listeners" else items
     return value
 
 
@@ -129,20 +147,23 @@ def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, 
     for table in document:
         # The table of images is in the same file; `penstock build` reads it.
         if table not in ("server", "image"):
-            raise ConfigError(f"{path}: unknown table or key {table!r}, expected the tables [server] and [image]")
+            # A setting at the top of the file is a frequent mistake.
+            hint = (
+                f"; write {table} below a line [server]" if table in known else suggestion(table, ("server", "image"))
+            )
+            raise ConfigError(f"{path}: unknown table or key {table!r}, expected the tables [server] and [image]{hint}")
     server = document.get("server", {})
     if not isinstance(server, dict):
         raise ConfigError(f"{path}: server must be a table, written as [server]")
     values = {}
     for name, value in server.items():
         if name not in known:
-            raise ConfigError(f"{path}: unknown setting {name!r} in [server]{suggestion(name, known)}")
+            hint = other_names.hint(name) or suggestion(name, known)
+            raise ConfigError(f"{path}: unknown setting {name!r} in [server]{hint}")
         kind = known[name].metadata["kind"]
         try:
             # Text may have units here too, and "off" is the form of None.
-            values[name] = parse(kind, value) if isinstance(value, str) else value
-            if kind in LISTS:
-                values[name] = listed(kind, values[name])
+            values[name] = normalised(kind, parse(kind, value) if isinstance(value, str) else value)
             check(kind, values[name])
         except ValueError as error:
             raise ConfigError(f"{path}: {name}: {error}") from None
@@ -166,17 +187,11 @@ def read_texts(texts: Mapping[str, str], where: str, known: Mapping[str, Field[A
     return values
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """`, did you mean ...?` if a known name is similar, else an empty text."""
-    import difflib
-
-    near = difflib.get_close_matches(name, list(known), n=1)
-    return f", did you mean {near[0]!r}?" if near else ""
-
-
 def _read(kind: str, text: str) -> Any:
     if kind in _OPTIONAL:
-        return None if text.lower() in ("off", "none") else text
+        if text.lower() in access.OFF:
+            return None
+        return listeners.with_host(text) if kind in ("address", "address|same") else text
     if kind == "switch":
         _require(text.lower() in _SWITCHES, text, "true or false")
         return _SWITCHES[text.lower()]
@@ -184,7 +199,8 @@ def _read(kind: str, text: str) -> Any:
         return _amounts(text)
     if kind in ("folders", "names", "listeners", "hosts"):
         parts = text.split(os.pathsep if kind == "folders" else ",")
-        return tuple(name for part in parts if (name := part.strip()))
+        names = tuple(name for part in parts if (name := part.strip()))
+        return tuple(map(listeners.entry_with_host, names)) if kind == "listeners" else names
     if kind == "size":
         number, unit = _split(text, _SIZE_UNITS, "a size of 1 byte or more, such as 64MiB")
         return int(number * _SIZE_UNITS[unit])

@@ -11,6 +11,7 @@ from typing import Any
 from penstock._config import settings
 from penstock._images.requirements import read_requirements
 from penstock._spec.image import ImageSpec
+from penstock._spec.suggestions import suggestion
 from penstock.errors import ConfigError, StartupError
 from penstock.integrations import _detect
 from penstock.integrations import _native as own
@@ -59,7 +60,7 @@ def override(spec: ImageSpec, values: Mapping[str, Any], folder: Path) -> ImageS
     changed: dict[str, Any] = {}
     for name, value in values.items():
         if name not in known:
-            raise ConfigError(f"unknown key {name!r} in [image]{settings.suggestion(name, known)}")
+            raise ConfigError(f"unknown key {name!r} in [image]{suggestion(name, known)}")
         if name == "requirements" and isinstance(value, str):
             changed[name] = (*spec.requirements, *read_requirements(folder / value))
         elif name in _LISTS:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
 from penstock._model.call_graph import names_of
 from penstock._model.checks import check_batching
-from penstock._model.option_types import ModelOptions
+from penstock._model.option_types import ModelOptions, option_hint
 from penstock._model.options import (
     DEFAULT_MAX_QUEUE,
     buckets_of,
@@ -289,7 +289,8 @@ def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
     """
     for option in options:
         if option not in ModelOptions.__annotations__:
-            raise TypeError(f"model() has no option {option!r}; it has {', '.join(ModelOptions.__annotations__)}")
+            names = ", ".join(ModelOptions.__annotations__)
+            raise TypeError(f"model() has no option {option!r}{option_hint(option)}; it has {names}")
     if target is None:
         return lambda target: model(target, **options)
     return target.with_options(**options) if isinstance(target, Model) else Model(target, **options)

@@ -11,10 +11,22 @@ from penstock._spec.fallback import Fallback
 from penstock._spec.instances import Processes, Threads
 from penstock._spec.resources import Resources
 from penstock._spec.scheduling import Queueing, Sequences
+from penstock._spec.suggestions import suggestion
 from penstock._spec.tensor import Tensor
 from penstock._spec.warmup import Samples, Warmup
 
-__all__ = ["ModelOptions"]
+__all__ = ["ModelOptions", "option_hint"]
+
+_OTHER_NAMES = {
+    "max_batch_size": "batching=Batching(max_size=...)",
+    "batch_size": "batching=Batching(max_size=...)",
+    "batch": "batching=Batching(max_size=...)",
+    "workers": "instances=... or instances=Processes(...)",
+    "replicas": "instances=...",
+    "priorities": "queueing=Queueing(priorities=...)",
+    "stream": "streams=...",
+}
+"""What to write for options that are expected under another name."""
 
 
 class ModelOptions(TypedDict, total=False):
@@ -65,3 +77,12 @@ class ModelOptions(TypedDict, total=False):
     """HTTP methods and paths, such as "POST /score/{customer}", for a handler of raw requests."""
     fallback: Fallback | None
     """The model that responds to requests to these routes where this one does not."""
+
+
+def option_hint(name: str) -> str:
+    """What to write in place of an option that `model` does not have; empty if nothing is similar."""
+    if name in _OTHER_NAMES:
+        return f", write {_OTHER_NAMES[name]}"
+    if name in Batching.__dataclass_fields__:
+        return f", write batching=Batching({name}=...)"
+    return suggestion(name, ModelOptions.__annotations__)

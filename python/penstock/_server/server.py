@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress
 from penstock._server.addresses import client_address
+from penstock._server.bind_errors import explained
 from penstock._server.open_files import report_limit
 from penstock.config import ServerConfig, load_config
-from penstock.errors import ConfigError, StartupError
+from penstock.errors import BindError, ConfigError, StartupError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -151,6 +152,8 @@ class Server:
             except BaseException as error:
                 # Releases addresses and models of the failed start.
                 core.stop(0.0)
+                if isinstance(error, BindError):
+                    raise explained(error, self.config) from None
                 if (interrupt := error.__cause__) is not None and not isinstance(interrupt, Exception):
                     # A signal while models load is not a load failure.
                     raise interrupt from None

@@ -8,11 +8,25 @@ from datetime import timedelta
 from typing import Literal, TypeGuard
 
 from penstock._spec.cost import Cost
+from penstock._spec.suggestions import suggest_keywords
 from penstock.errors import TooLarge
 
 __all__ = ["BatchTooLarge", "Batching"]
 
 DEFAULT_MAX_SIZE = 64
+
+_OTHER_NAMES = {
+    "max_batch_size": "max_size",
+    "batch_size": "max_size",
+    "max_queue_delay": "max_delay",
+    "max_queue_delay_microseconds": "max_delay",
+    "batch_wait_timeout_s": "max_delay",
+    "max_latency": "max_delay",
+    "timeout": "max_delay",
+    "preferred_batch_size": "preferred_sizes",
+    "padding": "pad",
+}
+"""Options by their names in other products."""
 
 
 class BatchTooLarge(TooLarge):
@@ -98,6 +112,7 @@ class Batching:
     max_duration: float | None
     """Limit of the expected duration of a batch, in seconds; None for no limit."""
 
+    @suggest_keywords("Batching", _OTHER_NAMES)
     def __init__(
         self,
         max_size: int | None = None,

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from penstock.client import _call, _loop
-from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, inputs_of
+from penstock.client import _call, _hints, _loop
+from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, hint_of, inputs_of
 from penstock.client._questions import AsyncQuestions
 from penstock.client._raw import AsyncRawCalls
 from penstock.client._result import Result
 from penstock.client._sequence import AsyncSequence
 from penstock.client._streams import AsyncStream
+from penstock.errors import InvalidInput, NotFound, PenstockError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
+    from penstock.client._call import Call
     from penstock.client._options import ClientOptions, Settings
     from penstock.client._raw import RawAnswer, RawArguments
     from penstock.client._result import Answer
@@ -72,7 +75,11 @@ class AsyncClient(Base["_core.RuntimeClient"], AsyncQuestions, AsyncRawCalls):
             parameters=parameters,
             datatypes=datatypes,
         )
-        answer: Answer = await _loop.run(lambda mailbox, stepped: self._core.infer(call, how, mailbox, stepped))
+        try:
+            answer: Answer = await _loop.run(lambda mailbox, stepped: self._core.infer(call, how, mailbox, stepped))
+        except (InvalidInput, NotFound) as error:
+            await self._explain(error, call, how)
+            raise
         return Result(answer)
 
     def stream(
@@ -147,14 +154,24 @@ class AsyncClient(Base["_core.RuntimeClient"], AsyncQuestions, AsyncRawCalls):
         answer: RawAnswer = await _loop.run(lambda mailbox, stepped: self._core.raw(arguments, how, mailbox, stepped))
         return answer
 
-    async def _call(
-        self, model: str, inputs: Mapping[str, Any], how: How, *, version: str | None, **rest: Any
-    ) -> _call.Call:
+    async def _call(self, model: str, inputs: Mapping[str, Any], how: How, *, version: str | None, **rest: Any) -> Call:
+        if version is not None:
+            _hints.check_type("version", version)
         known = None
         if _call.needs_metadata(inputs):
             key = (model, version or "")
             known = self._declared.get(key)
             if known is None:
-                known = _call.declared(json.loads(await self._asked(ask_of("metadata", model, version), how)))
-                self._declared[key] = known
-        return _call.call(model, inputs, known=known, version=version, **rest)
+                known = self._remember(key, json.loads(await self._asked(ask_of("metadata", model, version), how)))
+        call = _call.call(model, inputs, known=known, version=version, **rest)
+        if self._ambiguous:
+            self._refuse_options(call, how)
+        return call
+
+    async def _explain(self, error: InvalidInput | NotFound, call: Call, how: How) -> None:
+        """Adds to an error of the server what a question to it tells. Without an answer it stays as it is."""
+        question = hint_of(error, call, how)
+        if question is None:
+            return
+        with suppress(PenstockError, ValueError, LookupError, TypeError):
+            self._add_hint(error, call, how, json.loads(await self._asked(*question)))

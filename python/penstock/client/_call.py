@@ -11,6 +11,8 @@ import numpy as np
 
 from penstock._spec import datatypes
 from penstock._spec.elements import exact_array
+from penstock._spec.suggestions import suggestion
+from penstock.client import _hints
 from penstock.errors import InvalidInput
 
 __all__ = ["Call", "Declared", "call", "declared", "needs_metadata"]
@@ -73,6 +75,14 @@ def call(
     Raises:
         InvalidInput: a value cannot be converted to the declared input; the message names it.
     """
+    for option, value in (
+        ("request_id", request_id),
+        ("outputs", outputs),
+        ("parameters", parameters),
+        ("datatypes", datatypes),
+    ):
+        if value is not None:
+            _hints.check_type(option, value)
     given: list[tuple[str, Any, str | None]] = []
     for name, value in inputs.items():
         datatype = None if datatypes is None else datatypes.get(name)
@@ -100,7 +110,7 @@ def _converted(
         return _undeclared(name, value, datatype), datatype
     if known is None or name not in known:
         shown = ", ".join(known or ()) or "none"
-        raise InvalidInput(f"model {model!r} has no input {name!r}, it has {shown}")
+        raise InvalidInput(f"model {model!r} has no input {name!r}, it has {shown}{suggestion(name, known or ())}")
     declared_datatype, shape, is_document = known[name]
     datatype = datatype or declared_datatype
     if not is_document and hasattr(value, "__array__"):

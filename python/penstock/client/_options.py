@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypedDict
 
+from penstock._spec.suggestions import suggestion
+
 __all__ = ["ClientOptions", "Settings", "seconds", "settings"]
 
 
@@ -104,7 +106,8 @@ def settings(given: ClientOptions) -> tuple[Settings, float | None]:
     unknown = sorted(options.keys() - _DEFAULTS.keys())
     if unknown:
         known = ", ".join(["timeout", *_DEFAULTS])
-        raise TypeError(f"a client has no option {unknown[0]!r}, expected some of {known}")
+        hint = suggestion(unknown[0], ["timeout", *_DEFAULTS])
+        raise TypeError(f"a client has no option {unknown[0]!r}{hint or ','} expected some of {known}")
     options = {**_DEFAULTS, **options}
     for name in ("connect_timeout", "backoff", "max_backoff"):
         options[name] = seconds(name, options[name])

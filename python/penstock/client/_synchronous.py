@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from penstock.client import _call
-from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, inputs_of
+from penstock.client import _call, _hints
+from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, hint_of, inputs_of
 from penstock.client._pending import Pending, begin
 from penstock.client._questions import Questions
 from penstock.client._raw import RawCalls
 from penstock.client._result import Result
 from penstock.client._sequence import Sequence
 from penstock.client._streams import Stream
+from penstock.errors import InvalidInput, NotFound, PenstockError
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
+    from penstock.client._call import Call
     from penstock.client._hedged import HedgedClient
     from penstock.client._options import ClientOptions, Settings
     from penstock.client._raw import RawAnswer, RawArguments
@@ -106,7 +109,11 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
             parameters=parameters,
             datatypes=datatypes,
         )
-        return Result(self._core.infer(call, how))
+        try:
+            return Result(self._core.infer(call, how))
+        except (InvalidInput, NotFound) as error:
+            self._explain(error, call, how)
+            raise
 
     def submit(
         self,
@@ -187,7 +194,11 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
             parameters=parameters,
             datatypes=datatypes,
         )
-        return Stream(self._core.stream(call, how))
+        try:
+            return Stream(self._core.stream(call, how))
+        except (InvalidInput, NotFound) as error:
+            self._explain(error, call, how)
+            raise
 
     def sequence(self, model: str, sequence_id: int | str) -> Sequence:
         """Begins a sequence of requests to a stateful model; see `Sequence`."""
@@ -236,12 +247,25 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
     def _raw(self, arguments: RawArguments, how: How) -> RawAnswer:
         return self._core.raw(arguments, how)
 
-    def _call(self, model: str, inputs: Mapping[str, Any], how: How, *, version: str | None, **rest: Any) -> _call.Call:
+    def _call(self, model: str, inputs: Mapping[str, Any], how: How, *, version: str | None, **rest: Any) -> Call:
+        if version is not None:
+            _hints.check_type("version", version)
         known = None
         if _call.needs_metadata(inputs):
             key = (model, version or "")
             known = self._declared.get(key)
             if known is None:
-                known = _call.declared(json.loads(self._core.query(ask_of("metadata", model, version), how)))
-                self._declared[key] = known
-        return _call.call(model, inputs, known=known, version=version, **rest)
+                known = self._remember(key, json.loads(self._core.query(ask_of("metadata", model, version), how)))
+        call = _call.call(model, inputs, known=known, version=version, **rest)
+        if self._ambiguous:
+            self._refuse_options(call, how)
+        return call
+
+    def _explain(self, error: InvalidInput | NotFound, call: Call, how: How) -> None:
+        """Adds to an error of the server what a question to it tells. Without an answer it stays as it is."""
+        question = hint_of(error, call, how)
+        if question is None:
+            return
+        with suppress(PenstockError, ValueError, LookupError, TypeError):
+            answer = json.loads(self._core.query(*question))
+            self._add_hint(error, call, how, answer)

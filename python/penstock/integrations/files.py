@@ -13,12 +13,13 @@ from penstock.errors import StartupError
 __all__ = ["read_yaml", "temporary_folder"]
 
 
-def read_yaml(path: Path, *, scalars_as_strings: bool = False) -> Any:
+def read_yaml(path: Path, *, scalars_as_strings: bool = False, extra: str = "yaml") -> Any:
     """Reads a YAML file; requires PyYAML.
 
     Args:
         path: The file.
         scalars_as_strings: Whether scalars stay strings, so that a version such as 12.10 is not read as a float.
+        extra: Extra of Penstock that brings PyYAML, for the message.
 
     Raises:
         StartupError: the file cannot be read or is not YAML, or PyYAML is not installed.
@@ -26,7 +27,7 @@ def read_yaml(path: Path, *, scalars_as_strings: bool = False) -> Any:
     try:
         import yaml
     except ImportError:
-        raise StartupError(f"{path.name} cannot be read without PyYAML: pip install 'penstock[yaml]'") from None
+        raise StartupError(f"{path.name} cannot be read without PyYAML: pip install 'penstock[{extra}]'") from None
     loader = yaml.BaseLoader if scalars_as_strings else yaml.SafeLoader
     try:
         return yaml.load(path.read_text(encoding="utf-8"), Loader=loader)  # noqa: S506 - both create plain data only

@@ -221,7 +221,7 @@ def _secret(path: Path, name: str) -> str | None:
     else:
         from penstock.integrations.files import read_yaml
 
-        found = read_yaml(path)
+        found = read_yaml(path, extra="modelbit")
     value = found.get(name) if isinstance(found, dict) else None
     return None if value is None else str(value)
 

@@ -17,7 +17,7 @@ def read_mapping(path: Path) -> dict[str, Any]:
     Raises:
         StartupError: the file is not a YAML mapping, or PyYAML is not installed.
     """
-    found = files.read_yaml(path, scalars_as_strings=True)
+    found = files.read_yaml(path, scalars_as_strings=True, extra="inferless")
     if not found:
         return {}
     if not isinstance(found, dict):

@@ -110,7 +110,7 @@ def _grpc(why: str) -> Any:
         import grpc
         import grpc.aio
     except ImportError:
-        raise ImportError(f"the client's {why} needs the package grpcio: pip install grpcio") from None
+        raise ImportError(f"the client's {why} needs the package grpcio: pip install 'penstock[kserve]'") from None
     return grpc
 
 

@@ -20,7 +20,7 @@ class HttpxHttp:
         try:
             import httpx
         except ImportError:
-            raise ImportError(f"RESTConfig's {why} needs the package httpx: pip install 'httpx[http2]'") from None
+            raise ImportError(f"RESTConfig's {why} needs the package httpx: pip install 'penstock[kserve]'") from None
         transport = config.transport
         if transport is None:
             # Created here: httpx's own default has neither retries nor a client certificate.

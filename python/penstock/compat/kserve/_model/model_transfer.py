@@ -86,7 +86,7 @@ class PackedModel:
             import cloudpickle
         except ImportError:
             raise SignatureError(
-                f"model {name!r}: workers need the package cloudpickle: pip install 'penstock[processes]'"
+                f"model {name!r}: workers need the package cloudpickle: pip install 'penstock[kserve]'"
             ) from None
         try:
             return cls(cloudpickle.dumps(model), None, log_config)

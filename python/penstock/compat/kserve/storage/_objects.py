@@ -1,4 +1,4 @@
-"""Object stores and HDFS, by fsspec and its plug-ins: the extra `penstock[storage]`."""
+"""Object stores and HDFS, by fsspec and its plug-ins: the extra `penstock[kserve]`."""
 
 from __future__ import annotations
 
@@ -114,13 +114,13 @@ def _system(store: _stores.Store) -> Any:
     try:
         import fsspec
     except ImportError:
-        raise ImportError(f"{store.name} needs the package fsspec: pip install 'penstock[storage]'") from None
+        raise ImportError(f"{store.name} needs the package fsspec: pip install 'penstock[kserve]'") from None
     try:
         system = fsspec.filesystem(store.protocol, **store.options)
     except (ImportError, ValueError) as error:
         if isinstance(error, ValueError) and "not known" not in str(error).lower():
             raise
-        needed = f"{store.name} needs the package {store.package}: pip install 'penstock[storage]'"
+        needed = f"{store.name} needs the package {store.package}: pip install 'penstock[kserve]'"
         raise ImportError(needed) from error
     if store.headers:
         system.session.headers.update(store.headers)

@@ -49,7 +49,7 @@ class Storage:
 
         Args:
             uri: A local path or `file://` (linked, not copied); `http(s)://`; `s3://`, `gs://`, `abfs://`, an Azure
-                blob's https URL, `hdfs://` or `webhdfs://` (with the extra `penstock[storage]`);
+                blob's https URL, `hdfs://` or `webhdfs://` (with the extra `penstock[kserve]`);
                 `https://...git`; `oci://registry/image`; `hf://owner/model[:revision]` and
                 `modelscope://owner/model[:revision]` (with their own packages).
             out_dir: The folder; by default a new one, and for a local path that path itself.

@@ -53,7 +53,7 @@ def dump_by_value(function: Callable[..., Any]) -> bytes:
     try:
         import cloudpickle
     except ImportError:
-        raise UserFacingError("deploy writes functions by cloudpickle: pip install 'penstock[processes]'") from None
+        raise UserFacingError("deploy writes functions by cloudpickle: pip install 'penstock[modelbit]'") from None
     module = sys.modules.get(getattr(function, "__module__", "") or "")
     by_value = module is not None and module.__name__ != "__main__" and _is_user_module(module)
     if by_value:

@@ -77,7 +77,7 @@ def read_endpoint(path: Path) -> Endpoint:
     Raises:
         StartupError: the file is invalid.
     """
-    found = read_yaml(path)
+    found = read_yaml(path, extra="modelbit")
     if not isinstance(found, dict) or not isinstance(found.get("backends"), dict) or not found["backends"]:
         raise StartupError(f"{path} has no backends")
     if found.get("schemaVersion", 1) != 1:

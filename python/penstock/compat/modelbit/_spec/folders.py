@@ -105,7 +105,7 @@ def fill_table(table: DeploymentTable, path: Path, settings: Settings, token: st
         table.add(replace(deployment, secrets=str(Path(secrets).resolve()) if secrets else ""))
     aliases = path / "aliases.yaml"
     if aliases.is_file():
-        for name, of_name in (read_yaml(aliases) or {}).items():
+        for name, of_name in (read_yaml(aliases, extra="modelbit") or {}).items():
             for alias, version in (of_name or {}).items():
                 table.alias(str(name), str(alias), version)
     for file in sorted((path / "endpoints").glob("*.yaml")):

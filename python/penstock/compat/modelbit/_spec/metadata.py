@@ -48,7 +48,7 @@ def read_metadata(path: Path) -> Metadata:
     Raises:
         StartupError: a key is missing or has the wrong type; the message names it.
     """
-    found = read_yaml(path)
+    found = read_yaml(path, extra="modelbit")
     if not isinstance(found, dict):
         raise StartupError(f"{path} must be a mapping with the key runtimeInfo")
     if found.get("schemaVersion", 2) != 2:

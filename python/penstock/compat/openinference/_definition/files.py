@@ -59,7 +59,7 @@ def parse_file(file: Path) -> Mapping[str, Any]:
     Raises:
         StartupError: the file cannot be read, or it is not an object.
     """
-    found = _parse_json(file) if file.suffix.lower() == ".json" else read_yaml(file)
+    found = _parse_json(file) if file.suffix.lower() == ".json" else read_yaml(file, extra="openinference")
     if not isinstance(found, Mapping):
         raise StartupError(f"{file.name} is not an object with kind and spec")
     return found

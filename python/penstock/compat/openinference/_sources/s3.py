@@ -25,7 +25,7 @@ def download(uri: str, path: Path) -> None:
     try:
         import s3fs
     except ImportError:
-        raise RuntimeError("S3 sources need s3fs: pip install 'penstock[storage]'") from None
+        raise RuntimeError("S3 sources need s3fs: pip install 'penstock[openinference]'") from None
     parts = urlsplit(uri)
     if not parts.netloc or not parts.path.strip("/"):
         raise RuntimeError(f"{uri}: expected a bucket and an object")

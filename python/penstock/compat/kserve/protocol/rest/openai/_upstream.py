@@ -59,7 +59,9 @@ def _httpx() -> Any:
             return importlib.import_module(name)
         except ImportError:
             continue
-    raise ImportError("OpenAIProxyModel needs the package httpx: pip install httpx, or pass a client as http_client")
+    raise ImportError(
+        "OpenAIProxyModel needs the package httpx: pip install 'penstock[kserve]', or pass a client as http_client"
+    )
 
 
 def with_upstream_errors(handler: Callable[..., Any]) -> Callable[..., Any]:

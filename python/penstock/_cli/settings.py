@@ -1,0 +1,149 @@
+"""Flags of `penstock serve` for the settings of the server, in groups."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import fields
+from typing import Any
+
+from penstock._config import settings
+from penstock.config import ServerConfig
+
+__all__ = ["GROUPS", "add_settings", "shown"]
+
+GROUPS = {
+    "addresses": ("http", "grpc", "listeners", "allowed_hosts", "attach", "pid_file"),
+    "model repositories": (
+        "repository",
+        "model_control",
+        "load_models",
+        "load_files",
+        "poll_interval",
+        "version_policy",
+    ),
+    "access": ("api_key", "restricted_access", "shared_memory", "cache_redis"),
+    "logs, traces and documentation": (
+        "log_level",
+        "access_log",
+        "timing_headers",
+        "otlp_endpoint",
+        "trace_sampler",
+        "docs",
+        "grpc_reflection",
+        "batching_debug",
+    ),
+    "times": (
+        "request_timeout",
+        "drain_timeout",
+        "idle_timeout",
+        "header_timeout",
+        "body_timeout",
+        "write_timeout",
+        "flush_interval",
+    ),
+    "limits and threads": (
+        "io_threads",
+        "resources",
+        "max_body_bytes",
+        "max_inflight_bytes",
+        "max_connections",
+        "max_header_bytes",
+        "max_headers",
+        "max_json_depth",
+        "max_inflate_ratio",
+        "min_body_rate",
+    ),
+    "protocol": (
+        "dialect",
+        "strict_json",
+        "compress_answers",
+        "grpc_compression",
+        "server_name",
+        "server_version",
+        "http_header_forward_pattern",
+        "grpc_header_forward_pattern",
+    ),
+    "platforms": (
+        "sagemaker",
+        "vertex",
+        "vertex_health_route",
+        "vertex_predict_route",
+        "hosted_model",
+        "cloud_events",
+        "cloud_events_merge",
+        "cloud_events_source",
+        "cloud_events_type",
+    ),
+}
+"""Settings by the title of their group in the help, the most used ones first."""
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """Adds a flag for each setting."""
+    known = {setting.name: setting for setting in fields(ServerConfig)}
+    for title, names in GROUPS.items():
+        group = parser.add_argument_group(title)
+        for name in names:
+            setting = known[name]
+            _add_setting(group, name, setting.metadata["kind"], setting.metadata["help"], setting.default)
+
+
+def _add_setting(parser: Any, name: str, kind: str, text: str, default: Any) -> None:
+    flag = "--" + name.replace("_", "-")
+    description = f"{text} (default: {shown(kind, default)})".replace("%", "%%")
+    # The text is only checked here; config.py converts it.
+    reader = _checked(kind)
+    if kind == "switch":
+        group = parser.add_mutually_exclusive_group()
+        group.add_argument(flag, dest=name, action="store_const", const="true", help=description)
+        group.add_argument(f"--no-{flag[2:]}", dest=name, action="store_const", const="false", help=argparse.SUPPRESS)
+    else:
+        # Folders are given one by one, since their names may contain commas and colons.
+        action = "append" if kind == "folders" else "store"
+        parser.add_argument(
+            flag, dest=name, action=action, metavar=_METAVARS.get(kind, kind), type=reader, help=description
+        )
+
+
+def _checked(kind: str) -> Any:
+    def read(text: str) -> str:
+        try:
+            settings.parse(kind, text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+        return text
+
+    return read
+
+
+def shown(kind: str, default: Any) -> str:
+    """The default of a setting, as a text."""
+    if default is None:
+        return "off"
+    if kind == "switch":
+        return "on" if default else "off"
+    if kind == "seconds":
+        return f"{default:g}s"
+    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if kind == "size" and default % size == 0:
+            return f"{default // size}{unit}"
+    return {None: "off", (): "none"}.get(default, str(default))
+
+
+_METAVARS = {
+    "address": "ADDRESS",
+    "seconds": "TIME",
+    "size": "SIZE",
+    "count": "N",
+    "positive": "N",
+    "text": "TEXT",
+    "attach": "ADDRESS",
+    "pattern": "PATTERN",
+    "rules": "RULES",
+    "secret": "SECRET",
+    "folders": "DIR",
+    "names": "NAMES",
+    "listeners": "LISTENERS",
+    "hosts": "NAMES",
+    "policy": "POLICY",
+}
