@@ -74,6 +74,9 @@ class Signals:
             )
         elif served._core is not None:
             self._core.set_server_target(served._core, served.config.drain_timeout if timeout is None else timeout)
+        else:
+            # It has stopped already; the load is over.
+            self._core.clear_target()
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         """Counts a signal, on the main thread. A direct call has the effect of a signal."""

@@ -49,8 +49,8 @@ impl PeerClient {
         // The last reference to a replaced model may be dropped here.
         let found = detached(py, || self.caller.find(&self.spec, name, version));
         let model = found.map_err(|error| match error.kind() {
-            // The model may be ready again for the client's next request.
-            Kind::Unavailable => raised(py, &error),
+            // The model may be ready again for the client's next request. A forbidden call is the handler's error.
+            Kind::Unavailable | Kind::Handler => raised(py, &error),
             _ => of_wrong_call(py, raised(py, &error)),
         })?;
         if model.spec().sequences.is_some() {
