@@ -19,7 +19,7 @@ PUBLIC = [
     and "compat" not in path.parts
 ]
 
-INTERNAL_EXPORTS = {"logs": {"adapter"}}
+INTERNAL_EXPORTS = {"logs": {"adapter", "inherit_console", "release_console", "setup_console"}}
 """Names of a public module that other modules use although they are not public."""
 
 

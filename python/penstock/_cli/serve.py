@@ -49,7 +49,7 @@ _LOAD_ABORT_TIMEOUT = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What the command line asks to serve.
+    """The targets' loader and the settings of a command line.
 
     Attributes:
         loader: Loads the targets.

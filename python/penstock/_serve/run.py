@@ -36,7 +36,7 @@ _UNFINISHED = "requests that have not finished"
 
 @dataclass(frozen=True, slots=True)
 class Foreground:
-    """What a command adds to a server in the foreground.
+    """Additions of a command to a server in the foreground.
 
     Attributes:
         reloader: Reloads the models, at SIGHUP too.

@@ -8,9 +8,11 @@ pub(crate) mod response_head;
 mod responses;
 pub(crate) mod shared_tensors;
 mod telemetry;
+mod timing_headers;
 mod warmup;
 
 pub(crate) use compute::{Submission, complete, compute, submit};
 pub(crate) use responses::{RequestScope, Responses};
-pub(crate) use telemetry::{BATCH_SIZE_HEADER, RequestLabels, RequestTelemetry, StreamTelemetry, timing_headers};
+pub(crate) use telemetry::{RequestLabels, RequestTelemetry, StreamTelemetry};
+pub(crate) use timing_headers::{BATCH_SIZE_HEADER, timing_headers};
 pub use warmup::sample;

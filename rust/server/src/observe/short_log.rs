@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn colours_tell_success_refusal_and_failure_apart() {
+    fn colour_depends_on_the_status() {
         for (status, colour) in [(200, "32"), (404, "33"), (500, "31")] {
             assert!(line(status, None, true).contains(&format!(" \x1b[{colour}m{status}\x1b[0m ")));
         }
