@@ -184,7 +184,7 @@ def test_settings_are_validated_before_user_code_runs(
             "penstock serve: error: argument --io-threads: '-1' is not an integer",
         ),
         (["serve", "app.py", "--access-log", "x"], "penstock serve: error: argument --access-log: 'x' is not one of"),
-        (["serve", "--port", "9000"], PORT),
+        (["serve", "--port", "9000"], PORT.replace(" 9000", "", 1)),
         (["serve", "app.py", "--port=9000", "--no-docs"], PORT.replace(" 9000", "=9000", 1)),
         (
             ["serve", "app.py", "--host", "0.0.0.0"],

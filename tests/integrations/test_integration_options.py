@@ -94,3 +94,26 @@ def test_temporary_folder_is_private_to_the_user() -> None:
     folder = temporary_folder("penstock-test-")
     assert folder.is_dir()
     assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_each_integration_has_an_extra() -> None:
+    tomllib = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
+    root = Path(__file__).resolve().parents[2]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(INTEGRATIONS) <= set(extras)
+    named = {
+        (path.relative_to(root / "python/penstock/compat").parts[0], extra)
+        for path in (root / "python/penstock/compat").rglob("*.py")
+        for extra in re.findall(r"pip install 'penstock\[([^\]]+)\]|extra=\"(\w+)\"", path.read_text())
+        for extra in extra
+        if extra
+    }
+    # Ray is as large as all other packages together.
+    assert named - {("kserve", "ray")} <= {(name, name) for name in INTEGRATIONS}
+    assert len(named) >= 4
+
+
+def test_missing_yaml_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "yaml", None)
+    with pytest.raises(StartupError, match=r"pip install 'penstock\[inferless\]'$"):
+        read_yaml(tmp_path / "a.yaml", extra="inferless")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import socket
 from pathlib import Path
@@ -64,6 +65,8 @@ def test_port_in_use_is_named(app: Path, flag: str) -> None:
         status, error = failure(app.parent, "app.py", *LOOPBACK, flag, address)
     assert status == 1
     assert re.fullmatch(rf"penstock: error: cannot listen on {address}: Address already in use .*\n", error)
+    holder = f": process {os.getpid()} ({Path('/proc/self/comm').read_text().strip()}) has it; "
+    assert error.endswith(f"{holder}choose another with {flag} HOST:PORT, or port 0 for a free one\n")
 
 
 def test_address_of_another_machine_is_rejected(app: Path) -> None:

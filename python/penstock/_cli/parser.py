@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -52,9 +53,10 @@ class Parser(argparse.ArgumentParser):
 
         argparse leaves them to the parser of the program, which does not know the command's flags.
         """
-        parsed, unknown = super().parse_known_args(args, namespace)
+        given = list(sys.argv[1:] if args is None else args)
+        parsed, unknown = super().parse_known_args(given, namespace)
         if unknown:
-            self._refuse(unknown)
+            self._refuse(unknown, given)
         return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
@@ -67,11 +69,12 @@ class Parser(argparse.ArgumentParser):
             message += f"; the URL may be in the variable {url.VARIABLE}"
         super().error(message)
 
-    def _refuse(self, unknown: Sequence[str]) -> NoReturn:
+    def _refuse(self, unknown: Sequence[str], given: Sequence[str]) -> NoReturn:
         message = f"unrecognized arguments: {' '.join(unknown)}"
         flag, _, value = next((one for one in unknown if one.startswith("-")), "").partition("=")
-        following = unknown[unknown.index(flag) + 1 :] if flag in unknown else []
-        if not value and following and not following[0].startswith("-"):
+        # From the whole command line: the flag's value may have been taken as a path.
+        following = given[given.index(flag) + 1 :][:1] if flag in given else []
+        if following and not following[0].startswith("-"):
             value = following[0]
         known = flags_of(self)
         if self.prog.endswith(" serve") and flag in _IN_PLACE:

@@ -223,5 +223,5 @@ def test_r8_missing_httpx_is_named_in_the_error(monkeypatch: pytest.MonkeyPatch)
         raise ImportError(name)
 
     monkeypatch.setattr(importlib, "import_module", missing)
-    with pytest.raises(ImportError, match="pip install httpx, or pass a client as http_client"):
+    with pytest.raises(ImportError, match="pip install 'penstock\\[kserve\\]', or pass a client as http_client"):
         OpenAIProxyModel("m", "http://upstream:9")

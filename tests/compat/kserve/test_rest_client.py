@@ -333,7 +333,7 @@ async def main(url):
         try:
             InferenceRESTClient(RESTConfig(http2=True))
         except ImportError as error:
-            assert str(error) == "RESTConfig's http2 needs the package httpx: pip install 'httpx[http2]'", error
+            assert str(error) == "RESTConfig's http2 needs the package httpx: pip install 'penstock[kserve]'", error
         else:
             raise AssertionError
 
