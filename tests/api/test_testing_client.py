@@ -36,8 +36,10 @@ def timed(x: float, timeout: float = 2.0) -> float:
 
 @model(sequences=Sequences())
 def total(x: int, ctx: Context) -> int:
-    ctx.sequence.state = (ctx.sequence.state or 0) + x
-    return int(ctx.sequence.state)
+    assert ctx.sequence is not None
+    state = ctx.sequence.state
+    state["total"] = state.get("total", 0) + x
+    return int(state["total"])
 
 
 @pytest.fixture(scope="module")

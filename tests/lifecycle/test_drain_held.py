@@ -27,7 +27,9 @@ class Held:
 
     def serve(self, *arguments: str, loading: float = 0, up: bool = True) -> Serving:
         environment = {"GATE": str(self.folder), "HOLD_WHILE_LOADING": str(loading)}
-        return Serving("holding.py", "--http", "127.0.0.1:0", *arguments, environment=environment, up=up)
+        return Serving(
+            "holding.py", "--http", "127.0.0.1:0", "--grpc", "off", *arguments, environment=environment, up=up
+        )
 
     def hold(self, server: Serving, seconds: float, count: int = 1) -> list[Any]:
         """Sends requests: the first holds the GIL, the others are queued."""

@@ -215,7 +215,7 @@ def test_rows_computed_for_abandoned_requests_count_as_wasted() -> None:
 
 
 def test_triton_metric_names_are_exported_when_enabled() -> None:
-    with Server(checked, http="127.0.0.1:0", dialect="triton") as server:
+    with Server(checked, http="127.0.0.1:0", grpc=None, dialect="triton") as server:
         url = server.http_url
         for first, count in ((1, 2), (0, 1), (-1, 1)):
             for _ in range(count):

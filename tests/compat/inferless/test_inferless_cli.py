@@ -24,7 +24,7 @@ def test_i01_serve_prints_a_curl_command(tmp_path: Path) -> None:
     from urllib.request import Request, urlopen
 
     home = write_app(tmp_path, ECHO)
-    with Serving(str(home), "--http", "127.0.0.1:0", "--option", "name=other") as server:
+    with Serving(str(home), "--http", "127.0.0.1:0", "--grpc", "off", "--option", "name=other") as server:
         body = json.dumps({"inputs": [tensor("x", "BYTES", "hi")]}).encode()
         with urlopen(Request(f"{server.http}/v2/models/other/infer", body)) as response:
             assert json.load(response)["outputs"][0]["data"] == ["hi"]

@@ -31,7 +31,7 @@ Responder = Callable[[int, bytes, grpc.ServicerContext], bytes]
 def url() -> Iterator[str]:
     tensors: Any = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
     double = model(name="double", **tensors)(lambda x: x * 2)
-    with Server(double, grpc="127.0.0.1:0") as server:
+    with Server(double, http=None, grpc="127.0.0.1:0") as server:
         yield server.grpc_address
 
 

@@ -47,7 +47,7 @@ class Double:
 def url() -> Iterator[str]:
     tensors: Any = {"inputs": [Tensor("x", np.float32, [-1])], "outputs": [Tensor("y", np.float32, [-1])]}
     double = model(name="double", batching=penstock.Batching(max_size=8), **tensors)(Double)
-    with Server(double, http="127.0.0.1:0") as server:
+    with Server(double, http="127.0.0.1:0", grpc=None) as server:
         yield server.http_url
 
 
