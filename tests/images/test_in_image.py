@@ -132,7 +132,8 @@ def test_podman_runs_images_of_buildah(app: Path) -> None:
 
 
 def test_environment_settings_are_passed_to_the_container(app: Path) -> None:
-    done = serve(app, "--in-image", "--grpc", "same", environment={"PENSTOCK_API_KEY": "hidden"})
+    flags = ["--in-image", "--grpc", "same"]
+    done = serve(app, *flags, environment={"PENSTOCK_API_KEY": "hidden"})
     assert done.stdout.split() == [
         "run", "--rm", "--stop-timeout", "40", "--publish", "127.0.0.1:8000:8080", "--env", "PENSTOCK_GRPC=same",
         "--env", "PENSTOCK_API_KEY", "digits:1",

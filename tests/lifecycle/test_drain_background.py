@@ -37,7 +37,9 @@ def test_drain_waits_for_peer_calls_made_after_the_response() -> None:
             await asyncio.wait(tasks, timeout=4)
 
     ones = {"inputs": [Tensor("x", np.float32, [1])], "outputs": [Tensor("y", np.float32, [1])]}
-    server = Server(Model(Front, name="front", **ones), Model(slow, name="slow", **ones), http="127.0.0.1:0").start()
+    server = Server(
+        Model(Front, name="front", **ones), Model(slow, name="slow", **ones), http="127.0.0.1:0", grpc=None
+    ).start()
     with Client(server.http_url) as client:
         assert client.infer("front", {"x": np.array([3], np.float32)})["y"][0] == 3
     assert server.stop() == []

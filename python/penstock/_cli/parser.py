@@ -42,7 +42,7 @@ _IN_PLACE: dict[str, Any] = {
     "--ssl-keyfile": lambda value: _TLS,
     "--verbose": lambda value: "write --log-level info, and --access-log text for a line for each request",
 }
-"""What to write for flags of other servers, by flag; the argument is the flag's value, if it has one."""
+"""Hints for flags of other servers, by flag; the argument is the flag's value, if it has one."""
 
 
 class Parser(argparse.ArgumentParser):

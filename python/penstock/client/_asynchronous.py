@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import _call, _hints, _loop
-from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, hint_of, inputs_of
+from penstock.client._base import Ask, Base, Headers, Timeout, ask_of, hint_of, inputs_of
+from penstock.client._options import How
 from penstock.client._questions import AsyncQuestions
 from penstock.client._raw import AsyncRawCalls
 from penstock.client._result import Result
@@ -169,7 +170,7 @@ class AsyncClient(Base["_core.RuntimeClient"], AsyncQuestions, AsyncRawCalls):
         return call
 
     async def _explain(self, error: InvalidInput | NotFound, call: Call, how: How) -> None:
-        """Adds to an error of the server what a question to it tells. Without an answer it stays as it is."""
+        """Adds to an error of the server what its answer to a question adds. Without an answer it stays unchanged."""
         question = hint_of(error, call, how)
         if question is None:
             return

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from penstock.client import _call, _hints, _options
+from penstock.client._options import How
 from penstock.errors import InvalidInput, NotFound, PenstockError
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ Timeout = Union["float", None, "EllipsisType"]
 Ask = tuple[str, str, str, "str | None", "list[tuple[str, bytes]]"]
 """Operation, model, version, further argument, and files by name."""
 Headers = Union["Mapping[str, str]", None]
-How = tuple["list[tuple[str, str]]", "float | None"]
 
 
 class Base(Generic[Core]):

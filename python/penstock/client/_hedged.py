@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from penstock import _core
 
 if TYPE_CHECKING:
-    from penstock.client._base import Ask, How
+    from penstock.client._base import Ask
     from penstock.client._call import Call
-    from penstock.client._options import Settings
+    from penstock.client._options import How, Settings
     from penstock.client._raw import RawAnswer, RawArguments
     from penstock.client._result import Answer
 

@@ -10,7 +10,10 @@ from typing import Any, TypedDict
 
 from penstock._spec.suggestions import suggestion
 
-__all__ = ["ClientOptions", "Settings", "seconds", "settings"]
+__all__ = ["ClientOptions", "How", "Settings", "seconds", "settings"]
+
+How = tuple["list[tuple[str, str]]", "float | None"]
+"""Headers and timeout of a call, in the form of the compiled extension."""
 
 
 class ClientOptions(TypedDict, total=False):

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.client._base import Headers, How, Timeout
+from penstock.client._base import Headers, Timeout
+from penstock.client._options import How
 from penstock.errors import Unsupported
 
 __all__ = ["AsyncRawCalls", "HttpAnswer", "RawCalls"]

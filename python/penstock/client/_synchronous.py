@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from penstock.client import _call, _hints
-from penstock.client._base import Ask, Base, Headers, How, Timeout, ask_of, hint_of, inputs_of
+from penstock.client._base import Ask, Base, Headers, Timeout, ask_of, hint_of, inputs_of
+from penstock.client._options import How
 from penstock.client._pending import Pending, begin
 from penstock.client._questions import Questions
 from penstock.client._raw import RawCalls
@@ -262,7 +263,7 @@ class Client(Base["_core.BlockingClient | HedgedClient"], Questions, RawCalls):
         return call
 
     def _explain(self, error: InvalidInput | NotFound, call: Call, how: How) -> None:
-        """Adds to an error of the server what a question to it tells. Without an answer it stays as it is."""
+        """Adds to an error of the server what its answer to a question adds. Without an answer it stays unchanged."""
         question = hint_of(error, call, how)
         if question is None:
             return
