@@ -169,6 +169,7 @@ impl ModelSchemas<'_> {
                 "datatype": tensor.datatype.name(),
                 "shape": tensor.wire_shape(spec.has_batch_axis()),
                 "optional": tensor.optional,
+                "media_type": tensor.media_type.as_deref(),
                 "schema": schema,
                 "example": document.and_then(|document| document.example.as_deref()),
                 "example_shape": example::shape(tensor, max_rows(spec)),
