@@ -64,7 +64,7 @@ def server() -> Iterator[Server]:
 
 def test_example_request_gets_a_response(browse: Browse, server: Server) -> None:
     page = browse(server)
-    page.open("#double/1")
+    page.open_tensors("#double/1")
     assert page.texts(".lead") == ["Twice x, <b>not</b> markup."]
     assert page.send() == "200 OK"
     (output,) = page.response()["outputs"]
@@ -73,7 +73,7 @@ def test_example_request_gets_a_response(browse: Browse, server: Server) -> None
 
 def test_invalid_input_shows_the_error_message(browse: Browse, server: Server) -> None:
     page = browse(server)
-    page.open("#double/1")
+    page.open_tensors("#double/1")
     body = page.request()
     body["inputs"][0]["shape"] = [1, 4]
     page.write_request(body)
@@ -86,7 +86,7 @@ def test_invalid_input_shows_the_error_message(browse: Browse, server: Server) -
 
 def test_large_example_is_generated_on_send(browse: Browse, server: Server) -> None:
     page = browse(server)
-    page.open("#large/1")
+    page.open_tensors("#large/1")
     assert page.one("textarea").get_property("value") == ""
     assert page.send() == "200 OK"
     assert page.response()["outputs"][0]["data"] == [64 * 64]
@@ -95,7 +95,7 @@ def test_large_example_is_generated_on_send(browse: Browse, server: Server) -> N
 def test_stream_chunks_are_appended(browse: Browse, server: Server) -> None:
     TAP.reset()
     page = browse(server)
-    page.open("#stepped/1")
+    page.open_tensors("#stepped/1")
     body = page.request()
     body["inputs"][0]["data"] = [3]
     page.write_request(body)
@@ -114,7 +114,7 @@ def test_stream_chunks_are_appended(browse: Browse, server: Server) -> None:
 def test_stop_button_cancels_the_stream_on_the_server(browse: Browse, server: Server) -> None:
     TAP.reset()
     page = browse(server)
-    page.open("#endless/1")
+    page.open_tensors("#endless/1")
     page.click("Send")
     until(lambda: len(page.all(".pieces li")) > 2, "some chunks")
     page.click("Stop")
@@ -125,7 +125,7 @@ def test_stop_button_cancels_the_stream_on_the_server(browse: Browse, server: Se
 
 def test_error_within_a_stream_is_shown(browse: Browse, server: Server) -> None:
     page = browse(server)
-    page.open("#stream_err/1")
+    page.open_tensors("#stream_err/1")
     page.send()
     assert page.texts(".outcome .chip") == ["200 OK", "ended with an error"]
     assert page.texts(".pieces .bad code") == ['{"error":"the third chunk is missing"}']
@@ -133,7 +133,7 @@ def test_error_within_a_stream_is_shown(browse: Browse, server: Server) -> None:
 
 def test_sequence_form_advances_through_a_sequence(browse: Browse, server: Server) -> None:
     page = browse(server)
-    page.open("#total/1")
+    page.open_tensors("#total/1")
     assert page.texts("details[open] td.name")[:3] == ["sequence_id", "sequence_start", "sequence_end"]
     page.one("#sequence").clear()
     page.one("#sequence").send_keys("seven")
@@ -162,6 +162,7 @@ def test_access_keys_are_requested_and_sent(browse: Browse) -> None:
         assert page.texts("h1") == ["Access"]
         page.enter_key(KEY)
         until(lambda: page.texts("h1") == ["double"], "the model")
+        page.click("Tensors")
         assert page.send() == "403 Forbidden"
         (link,) = [one for one in page.all("main a") if one.text == "Enter the key"]
         link.click()
@@ -170,6 +171,7 @@ def test_access_keys_are_requested_and_sent(browse: Browse) -> None:
         until(lambda: page.texts("td.mono") == ["authorization", "admin"], "the use of the key")
         page.driver.back()
         until(lambda: page.texts("h1") == ["double"], "the model")
+        page.click("Tensors")
         assert page.send() == "200 OK"
         for client in ("penstock", "curl", "tritonclient"):
             lines = page.snippet(client)
@@ -182,8 +184,8 @@ def test_access_keys_are_requested_and_sent(browse: Browse) -> None:
 @pytest.mark.parametrize("name", [one.name for one in MODELS if one not in (stepped, endless, stream_err)])
 def test_client_snippets_run(browse: Browse, server: Server, name: str) -> None:
     page = browse(server)
-    page.open(f"#{name.replace(' ', '%20')}/1")
-    for tab in page.texts("[role=tab]"):
+    page.open_tensors(f"#{name.replace(' ', '%20')}/1")
+    for tab in page.texts("[aria-label=Clients] [role=tab]"):
         lines = page.snippet(tab)
         if tab == "curl":
             done = subprocess.run(["bash", "-c", lines], capture_output=True, text=True, check=False, timeout=60)

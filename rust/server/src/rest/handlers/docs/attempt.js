@@ -1,38 +1,55 @@
-// The form that sends a request, and shows what comes back as it comes.
+// Sending a request, and the text of a request of the protocol.
 
-const MOST_PIECES = 500;
+// A button that sends what `build` returns, and a place for what comes back. `done` is called with the response and
+// the message of its error.
+function sender(path, build, done) {
+  const outcome = h("span", { class: "outcome" });
+  const result = h("div", { class: "result" });
+  let under = null;
 
-// Each event's data, in the lists that arrive together.
-async function* events(reader) {
-  const decoder = new TextDecoder();
-  let left = "";
-  for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) {
-    const parts = (left + decoder.decode(chunk.value, { stream: true })).split("\n\n");
-    left = parts.pop();
-    yield parts.map((event) => event.replace(/^data: ?/gm, ""));
-  }
-}
+  const send = async () => {
+    let body;
+    try {
+      body = build();
+    } catch (error) {
+      if (!(error instanceof FieldError)) throw error;
+      outcome.replaceChildren(chip("bad", "not sent"));
+      result.replaceChildren(notice(error.message));
+      error.control.setAttribute("aria-invalid", "true");
+      error.control.focus();
+      return;
+    }
+    under = new AbortController();
+    button.textContent = "Stop";
+    outcome.replaceChildren(h("span", { class: "quiet" }, "Sending …"));
+    result.querySelectorAll("a[download]").forEach((one) => URL.revokeObjectURL(one.href));
+    result.replaceChildren();
+    const start = performance.now();
+    try {
+      // The browser itself names the boundary of a form.
+      const headers = body instanceof FormData ? {} : { "Content-Type": "application/json" };
+      const answer = await ask(path, { method: "POST", headers, body, signal: under.signal });
+      const tell = (detail, failed) => {
+        const took = performance.now() - start;
+        const time = took < 1000 ? `${took.toFixed(1)} ms` : `${(took / 1000).toFixed(2)} s`;
+        outcome.replaceChildren(
+          chip(answer.ok ? "good" : "bad", `${answer.status} ${answer.statusText}`.trim()),
+          h("span", { class: "quiet" }, `${time} · ${detail}`), failed ? chip("bad", "ended with an error") : "");
+      };
+      done(answer, await showAnswer(answer, start, result, tell));
+    } catch (error) {
+      const stopped = error.name === "AbortError";
+      outcome.replaceChildren(stopped ? chip("", "stopped") : chip("bad", "no answer"), h("span", { class: "quiet" }, stopped ? "" : String(error.message || error)));
+    }
+    under = null;
+    button.textContent = "Send";
+  };
 
-// A list of pieces, the newest `MOST_PIECES` of them.
-async function showPieces(reader, start, result, progress) {
-  const list = h("ol", { class: "pieces", tabindex: "0", "aria-label": "Pieces" });
-  let number = 0;
-  let failed = false;
-  result.replaceChildren(list);
-  for await (const arrived of events(reader)) {
-    const when = `${((performance.now() - start) / 1000).toFixed(2)} s`;
-    list.append(...arrived.map((piece) => {
-      const isError = piece.startsWith('{"error":');
-      failed = failed || isError;
-      return h("li", { class: isError ? "bad" : "" }, h("span", { class: "when" }, when), h("code", {}, piece));
-    }));
-    while (list.children.length > MOST_PIECES) list.firstChild.remove();
-    number += arrived.length;
-    list.scrollTop = list.scrollHeight;
-    progress(number);
-  }
-  if (!number) result.replaceChildren(h("p", { class: "quiet" }, "The stream ended without a piece."));
-  return { number, failed };
+  const button = h("button", { type: "button", class: "send", onclick: () => (under ? under.abort() : send()) }, "Send");
+  const listen = (area) => area.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); if (!under) send(); }
+  });
+  return { nodes: [h("div", { class: "act" }, button, outcome), result], listen };
 }
 
 // Fields for the sequence's parameters, which change what is written in `field`.
@@ -59,87 +76,20 @@ function sequenceFields(field) {
   return { row, next };
 }
 
+// The text of a request of the protocol.
 function attempt(model) {
   const isLong = elements(model) > MOST_SHOWN;
-  const field = h("textarea", { spellcheck: "false", autocomplete: "off", "aria-label": "Request body, JSON" });
+  const field = h("textarea", { spellcheck: "false", autocomplete: "off", class: "mono request", "aria-label": "Request body, JSON" });
   field.value = isLong ? "" : layOut(request(model));
   field.rows = Math.min(24, Math.max(6, field.value.split("\n").length));
   const sequence = model.sequences && !isLong ? sequenceFields(field) : null;
-  const outcome = h("span", { class: "outcome" });
-  const result = h("div", {});
-  let under = null;
-
-  const send = async () => {
-    under = new AbortController();
-    button.textContent = "Stop";
-    outcome.replaceChildren(h("span", { class: "quiet" }, "Sending …"));
-    result.replaceChildren();
-    const start = performance.now();
-    try {
-      const answer = await ask(model.path, {
-        method: "POST",
-        headers: { "Content-Type": "application/json" },
-        body: isLong && !field.value ? request(model) : field.value,
-        signal: under.signal,
-      });
-      await show(answer, start);
-      if (answer.ok && sequence) sequence.next();
-    } catch (error) {
-      const stopped = error.name === "AbortError";
-      outcome.replaceChildren(stopped ? chip("", "stopped") : chip("bad", "no answer"), h("span", { class: "quiet" }, stopped ? "" : String(error.message || error)));
-    }
-    under = null;
-    button.textContent = "Send";
-  };
-
-  const tell = (answer, start, detail) => {
-    const status = `${answer.status} ${answer.statusText}`.trim();
-    const took = performance.now() - start;
-    const time = took < 1000 ? `${took.toFixed(1)} ms` : `${(took / 1000).toFixed(2)} s`;
-    outcome.replaceChildren(chip(answer.ok ? "good" : "bad", status), h("span", { class: "quiet" }, `${time} · ${detail}`));
-  };
-
-  const show = async (answer, start) => {
-    const type = answer.headers.get("content-type") || "";
-    if (type.startsWith("text/event-stream")) {
-      const progress = (number) => tell(answer, start, counted(number, "piece"));
-      progress(0);
-      const { number, failed } = await showPieces(answer.body.getReader(), start, result, progress);
-      progress(number);
-      if (failed) outcome.append(chip("bad", "ended with an error"));
-      say(`The stream ended after ${counted(number, "piece")}`);
-      return;
-    }
-    const bytes = new Uint8Array(await answer.arrayBuffer());
-    tell(answer, start, counted(bytes.byteLength, "byte"));
-    say(`Answered ${answer.status}`);
-    if (!type.startsWith("application/json")) {
-      result.replaceChildren(h("p", { class: "quiet" }, "The answer is binary and is not shown."));
-      return;
-    }
-    const words = new TextDecoder().decode(bytes);
-    if (answer.ok) result.replaceChildren(code(words.length > 1e5 ? `${words.slice(0, 1e5)} …` : layOut(words), true));
-    else refused(answer, words);
-  };
-
-  const refused = (answer, words) => {
-    let message = words;
-    try { message = JSON.parse(words).error || words; } catch { /* As it came, then. */ }
-    const after = answer.headers.get("retry-after");
-    result.replaceChildren(notice(message, after ? ` Try again in ${after} s.` : ""));
-    if (answer.status === 403) {
-      result.append(h("p", {}, h("a", { href: "#access", onclick: () => { refusal = message; } }, "Enter the key")));
-    }
-  };
-
-  const button = h("button", { type: "button", class: "send", onclick: () => (under ? under.abort() : send()) }, "Send");
-  field.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) { event.preventDefault(); if (!under) send(); }
-  });
+  const sending = sender(model.path, () => (isLong && !field.value ? request(model) : field.value),
+    (answer) => { if (answer.ok && sequence) sequence.next(); });
+  sending.listen(field);
   const note = isLong
     ? h("p", { class: "under" }, `The example has ${counted(elements(model), "element")}, too many to show: it is made when it is sent. What is written here is sent instead.`)
     : model.inputs.some((input) => input.schema && input.example === null)
       ? h("p", { class: "under" }, "No example can be made of this model's document: write yours in place of {}.")
       : null;
-  return [h("h2", {}, "Try it"), sequence && sequence.row, field, note, h("div", { class: "act" }, button, outcome), result];
+  return [h("h2", {}, "Try it"), sequence && sequence.row, field, note, ...sending.nodes];
 }

@@ -34,15 +34,19 @@ function code(words, wrap) {
   return h("div", { class: "code" }, block, button);
 }
 
-function tabs(label, parts) {
-  const panel = h("div", { role: "tabpanel", id: "panel", "aria-labelledby": "tab0" });
+// Tabs over one panel. `parts`: the name of each, and a function that returns its nodes. `again` draws the open one.
+function tabs(label, id, parts) {
+  const panel = h("div", { role: "tabpanel", id });
+  let open = 0;
+  const again = () => panel.replaceChildren(...[parts[open][1]()].flat().filter(Boolean));
   const show = (index) => {
+    open = index;
     buttons.forEach((button, other) => {
       button.setAttribute("aria-selected", other === index);
       button.tabIndex = other === index ? 0 : -1;
     });
-    panel.setAttribute("aria-labelledby", `tab${index}`);
-    panel.replaceChildren(code(parts[index][1]));
+    panel.setAttribute("aria-labelledby", `${id}-tab${index}`);
+    again();
   };
   const move = (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
@@ -51,10 +55,11 @@ function tabs(label, parts) {
     show(next);
     buttons[next].focus();
   };
-  const buttons = parts.map(([name], index) =>
-    h("button", { type: "button", role: "tab", id: `tab${index}`, "aria-controls": "panel", onclick: () => show(index), onkeydown: move }, name));
+  const buttons = parts.map(([name], index) => h("button", {
+    type: "button", role: "tab", id: `${id}-tab${index}`, "aria-controls": id, onclick: () => show(index), onkeydown: move,
+  }, name));
   show(0);
-  return [h("div", { class: "tabs", role: "tablist", "aria-label": label }, buttons), panel];
+  return { nodes: [h("div", { class: "tabs", role: "tablist", "aria-label": label }, buttons), panel], again };
 }
 
 function table(heads, rows, kind) {
