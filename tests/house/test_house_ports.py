@@ -10,7 +10,7 @@ import pytest
 
 from house import is_test, relative, sources
 
-STARTERS = {"Server", "empty", "serve", "Serving"}
+STARTERS = {"Server", "empty", "Serving"}
 """Calls that start a server, or create one to be started."""
 
 TESTS = [path for path in sources(".py", under="tests/") if is_test(path)]
