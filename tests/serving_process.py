@@ -74,6 +74,11 @@ class Serving:
         return "".join(self._lines["err"])
 
     @property
+    def notices(self) -> list[str]:
+        """Lines of standard error so far, without those of the log, which begin with their time."""
+        return [line for line in self.err.splitlines() if not re.match(r"\d{4}-\d\d-\d\dT\S+Z ", line)]
+
+    @property
     def http(self) -> str:
         """Its HTTP URL, as printed."""
         return self._printed("http")

@@ -86,9 +86,7 @@ def test_signal_under_load_refuses_new_requests_and_finishes_others(gated: Gated
         assert [response.status for response in responses] == [200] * 4
         assert [response.array("y").tolist() for response in responses] == [[2, 4]] * 4
         assert server.exit_status() == 0
-        assert server.err.splitlines() == [
-            "penstock: stopping: requests have 30 s to finish; signal again to stop at once"
-        ]
+        assert server.notices == ["penstock: stopping: requests have 30 s to finish; signal again to stop at once"]
         asking.close()
         started.close()
 

@@ -70,7 +70,7 @@ def test_drain_deadline_holds_while_the_gil_is_held(held: Held) -> None:
         futures = held.hold(server, FOREVER, count=3)
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 3
-        assert server.err.splitlines() == [LEFT, "penstock: cut off: Holding (version 1): 3 requests"]
+        assert server.notices == [LEFT, "penstock: cut off: Holding (version 1): 3 requests"]
         # Any of the concurrent requests may be computed first.
         assert any(one.exception() for one in futures)
         errors = {one.result().error() for one in futures if not one.exception()}
@@ -86,7 +86,7 @@ def test_second_signal_stops_a_process_whose_gil_is_held(held: Held) -> None:
         time.sleep(0.02)
         server.signal(signal.SIGTERM)
         assert server.exit_status() == 3
-        assert server.err.splitlines() == [LEFT, "penstock: cut off: Holding (version 1): 1 requests"]
+        assert server.notices == [LEFT, "penstock: cut off: Holding (version 1): 1 requests"]
 
 
 @pytest.mark.fault("SIGTERM while held")
@@ -107,5 +107,5 @@ def test_signal_aborts_a_start_that_holds_the_gil(held: Held, timeout: str, sign
             server.signal(signal.SIGTERM)
             time.sleep(0.02)
         assert server.exit_status() == 0
-        assert server.err.splitlines() == [LEFT]
+        assert server.notices == [LEFT]
         assert server.out == ""

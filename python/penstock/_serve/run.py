@@ -105,9 +105,10 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
         logs.release_console()
         if added.reports_load:
             echo(f"penstock: loaded in {shown.seconds:.2f} s")
-        echo(banner.describe(server, models, added.greetings), sys.stdout)
         if reloader is not None:
+            # Before the banner, after which the files may change.
             reloader.start()
+        echo(banner.describe(server, models, added.greetings), sys.stdout)
         models.clear()
         if added.started is not None:
             added.started(server)
