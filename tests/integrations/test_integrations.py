@@ -168,7 +168,8 @@ def test_first_of_several_paths_takes_precedence_in_settings(
         ({"htp": "1"}, "the integration toy: unknown setting 'htp', did you mean 'http'?"),
         (
             {"http": "here"},
-            "the integration toy: http: 'here' is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off",
+            "the integration toy: http: 'here' is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, "
+            "or off",
         ),
     ],
 )
