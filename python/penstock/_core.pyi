@@ -11,7 +11,7 @@ from typing_extensions import Self
 from penstock._runtime.peers import Peers
 from penstock._spec.definition import Definition
 from penstock.client._base import Ask
-from penstock.client._call import Call as ClientCall
+from penstock.client._options import Call as ClientCall
 from penstock.client._options import How, Settings
 from penstock.client._raw import RawAnswer, RawArguments
 from penstock.client._result import Answer

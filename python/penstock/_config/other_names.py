@@ -1,4 +1,4 @@
-"""What settings of other servers are called here, and misspelled variables."""
+"""Names of settings in other servers, and misspelled variables."""
 
 from __future__ import annotations
 

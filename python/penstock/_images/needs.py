@@ -1,4 +1,4 @@
-"""What the code of an image needs, and the image does not have: packages that it imports, and files that it reads."""
+"""Needs of the code in an image that the image lacks: packages that it imports, and files that it reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Recorder:
 
     def __init__(self) -> None:
         self.opened: dict[str, bool] | None = None
-        """Whether a file was opened for writing, by path; None outside of a recording."""
+        """True for files that were opened for writing, by path; None outside of a recording."""
         self._is_hooked = False
 
     def start(self) -> dict[str, bool]:

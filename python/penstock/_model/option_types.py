@@ -26,7 +26,7 @@ _OTHER_NAMES = {
     "priorities": "queueing=Queueing(priorities=...)",
     "stream": "streams=...",
 }
-"""What to write for options that are expected under another name."""
+"""Hints for options that are expected under another name."""
 
 
 class ModelOptions(TypedDict, total=False):
@@ -80,7 +80,7 @@ class ModelOptions(TypedDict, total=False):
 
 
 def option_hint(name: str) -> str:
-    """What to write in place of an option that `model` does not have; empty if nothing is similar."""
+    """The hint for an option that `model` does not have; empty if nothing is similar."""
     if name in _OTHER_NAMES:
         return f", write {_OTHER_NAMES[name]}"
     if name in Batching.__dataclass_fields__:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
-    from penstock.client._call import Call
-    from penstock.client._options import ClientOptions, Settings
+    from penstock.client._options import Call, ClientOptions, Settings
     from penstock.client._raw import RawAnswer, RawArguments
     from penstock.client._result import Answer
 

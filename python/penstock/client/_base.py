@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union
 
 from penstock.client import _call, _hints, _options
-from penstock.client._options import How
+from penstock.client._options import Call, How
 from penstock.errors import InvalidInput, NotFound, PenstockError
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class Base(Generic[Core]):
             self._ambiguous.add(key)
         return known
 
-    def _refuse_options(self, call: _call.Call, how: How) -> None:
+    def _refuse_options(self, call: Call, how: How) -> None:
         """Refuses an option that is an input of the model too, where this is known.
 
         Raises:
@@ -86,7 +86,7 @@ class Base(Generic[Core]):
             inputs = {name: value for name, value, _ in call[3]}
             _hints.check_names(_hints.options_of(call, how, self._timeout), self._declared[key], inputs)
 
-    def _add_hint(self, error: PenstockError, call: _call.Call, how: How, answer: Any) -> None:
+    def _add_hint(self, error: PenstockError, call: Call, how: How, answer: Any) -> None:
         if isinstance(error, NotFound):
             _hints.explain_model(error, call[0], [str(one["name"]) for one in answer])
         elif isinstance(error, InvalidInput):
@@ -129,7 +129,7 @@ def ask_of(what: str, model: str | None = None, version: str | None = None) -> A
     return (what, model or "", "" if version is None else str(version), None, [])
 
 
-def hint_of(error: PenstockError, call: _call.Call, how: How) -> tuple[Ask, How] | None:
+def hint_of(error: PenstockError, call: Call, how: How) -> tuple[Ask, How] | None:
     """The question whose answer explains an error of the server; None if there is none."""
     if error.status is None:
         return None

@@ -13,6 +13,7 @@ from penstock._spec import datatypes
 from penstock._spec.elements import exact_array
 from penstock._spec.suggestions import suggestion
 from penstock.client import _hints
+from penstock.client._options import Call
 from penstock.errors import InvalidInput
 
 __all__ = ["Call", "Declared", "call", "declared", "needs_metadata"]
@@ -33,10 +34,6 @@ class DeclaredInput(NamedTuple):
 
 Declared = Mapping[str, DeclaredInput]
 """A model's inputs by name."""
-Call = tuple[
-    str, str, str, "list[tuple[str, Any, str | None]]", "list[str]", "list[tuple[str, bool | int | float | str]]"
-]
-"""Model, version, id, inputs, outputs, parameters."""
 
 
 def needs_metadata(inputs: Mapping[str, Any]) -> bool:

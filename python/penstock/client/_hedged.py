@@ -10,8 +10,7 @@ from penstock import _core
 
 if TYPE_CHECKING:
     from penstock.client._base import Ask
-    from penstock.client._call import Call
-    from penstock.client._options import How, Settings
+    from penstock.client._options import Call, How, Settings
     from penstock.client._raw import RawAnswer, RawArguments
     from penstock.client._result import Answer
 

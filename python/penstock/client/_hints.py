@@ -9,8 +9,7 @@ from penstock._spec.suggestions import nearest, suggestion
 from penstock.errors import InvalidInput, NotFound, PenstockError
 
 if TYPE_CHECKING:
-    from penstock.client._call import Call
-    from penstock.client._options import How
+    from penstock.client._options import Call, How
 
 __all__ = [
     "as_input",

@@ -10,8 +10,12 @@ from typing import Any, TypedDict
 
 from penstock._spec.suggestions import suggestion
 
-__all__ = ["ClientOptions", "How", "Settings", "seconds", "settings"]
+__all__ = ["Call", "ClientOptions", "How", "Settings", "seconds", "settings"]
 
+Call = tuple[
+    str, str, str, "list[tuple[str, Any, str | None]]", "list[str]", "list[tuple[str, bool | int | float | str]]"
+]
+"""Model, version, id, inputs, outputs, parameters."""
 How = tuple["list[tuple[str, str]]", "float | None"]
 """Headers and timeout of a call, in the form of the compiled extension."""
 

@@ -19,8 +19,7 @@ from penstock.client._result import Result
 
 if TYPE_CHECKING:
     from penstock import _core
-    from penstock.client._call import Call
-    from penstock.client._options import How
+    from penstock.client._options import Call, How
 
 __all__ = ["Pending", "begin"]
 

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from typing_extensions import Self, Unpack
 
     from penstock import _core
-    from penstock.client._call import Call
     from penstock.client._hedged import HedgedClient
-    from penstock.client._options import ClientOptions, Settings
+    from penstock.client._options import Call, ClientOptions, Settings
     from penstock.client._raw import RawAnswer, RawArguments
 
 __all__ = ["Client"]
