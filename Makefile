@@ -1,7 +1,7 @@
 # Every target for development. Each works in a fresh clone: its prerequisites are built first.
 #
-# One wheel serves `run`, the tests and the benchmarks. PENSTOCK_PROFILE is its Cargo profile: `release`, or
-# `fast` for development. Stamps in .make/ mark finished steps.
+# One wheel serves `run`, the tests and the benchmarks. PENSTOCK_PROFILE is its Cargo profile: `release`, `fast` for
+# development, or `pgo`, a release that is optimized by a recorded profile. Stamps in .make/ mark finished steps.
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -19,6 +19,13 @@ BIN := .venv/bin
 PIP := $(BIN)/python -m pip
 FORMAT := $(BIN)/ruff format
 WHEEL := .make/wheel-$(PENSTOCK_PROFILE)
+# A profile fits only builds for the target that recorded it.
+PGO := .make/pgo.profdata
+ifeq ($(PENSTOCK_PROFILE),pgo)
+BUILD := RUSTFLAGS="$${RUSTFLAGS:-} -Cprofile-use=$(CURDIR)/$(PGO)" $(BIN)/maturin build --target $(shell rustc -vV | sed -n 's/^host: //p')
+else
+BUILD := $(BIN)/maturin build
+endif
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -type f \
 	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name '*.js' -o -name '*.css' -o -name '*.html' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
 	-not -path '*/target/*')
@@ -131,9 +138,12 @@ clean: ## Remove all build outputs, including models
 	$(PIP) install -q 'maturin>=1.9.4,<2'
 	@touch $@
 
-$(WHEEL): .make/venv $(WHEEL_SOURCES)
+$(PGO): .make/dev $(WHEEL_SOURCES) $(wildcard benches/pgo/*.py)
+	$(BIN)/python -m benches.pgo $@
+
+$(WHEEL): .make/venv $(WHEEL_SOURCES) $(if $(filter pgo,$(PENSTOCK_PROFILE)),$(PGO))
 	rm -rf dist .make/wheel-*
-	$(BIN)/maturin build --locked --profile $(PENSTOCK_PROFILE) --compatibility linux --interpreter $(BIN)/python --out dist
+	$(BUILD) --locked --profile $(PENSTOCK_PROFILE) --compatibility linux --interpreter $(BIN)/python --out dist
 	$(PIP) install -q dist/*.whl
 	$(PIP) install -q --force-reinstall --no-deps dist/*.whl
 	@touch $@

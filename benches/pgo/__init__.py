@@ -1,0 +1,1 @@
+"""Profile for the optimized build of the wheel."""
