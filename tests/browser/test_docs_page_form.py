@@ -76,7 +76,7 @@ def faulty(text: str) -> Iterator[str]:
 
 
 @model
-def drawn(side: int) -> bytes:
+def square(side: int) -> bytes:
     """PNG bytes of a square."""
     content = io.BytesIO()
     Image.new("L", (side, side)).save(content, "PNG")
@@ -99,7 +99,7 @@ def large(x: Any) -> Any:
 
 
 MODELS = [
-    grade, classify, flip, areas, words, faulty, drawn, exact, tensor, large,
+    grade, classify, flip, areas, words, faulty, square, exact, tensor, large,
     classify.with_options(version="2"), classify.with_options(version="3"),
     openai.routes(openai.Completions(words)),
 ]  # fmt: skip
@@ -173,8 +173,12 @@ def test_image_is_uploaded_and_its_answer_shown(browse: Browse, server: Server, 
     assert page.texts(".previews figcaption")[0].startswith("a picture.png, ")
     assert page.send() == "200 OK"
     until(lambda: "30 \u00d7 60 pixels" in "".join(page.texts("figure.answer figcaption")), "the image")
-    size = page.driver.execute_script("return [...document.images].map((one) => [one.naturalWidth, one.naturalHeight])")
-    assert size == [[60, 30], [30, 60]]
+    drawn = (
+        "return [...document.querySelectorAll('figure canvas')].map((one) => [one.width, one.height, "
+        "...one.getContext('2d').getImageData(1, 1, 1, 1).data.slice(0, 3)])"
+    )
+    colour = [200, 80, 40]
+    assert page.driver.execute_script(drawn) == [[60, 30, *colour], [30, 60, *colour]]
 
 
 def test_several_files_are_rows_of_a_batch(browse: Browse, server: Server, picture: Path, tmp_path: Path) -> None:
@@ -207,7 +211,7 @@ def test_error_after_text_is_shown_below_it(browse: Browse, server: Server) -> N
 
 def test_image_within_json_is_shown(browse: Browse, server: Server) -> None:
     page = browse(server)
-    page.open("#drawn/1")
+    page.open("#square/1")
     fill(page, "side", "7")
     assert page.send() == "200 OK"
     until(lambda: "7 \u00d7 7 pixels" in "".join(page.texts("figure.answer figcaption")), "the image")

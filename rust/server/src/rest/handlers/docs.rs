@@ -1,7 +1,6 @@
 //! Documentation of the server: `/openapi.json`, and the page that reads it, `/docs`.
 //!
-//! The page is one file without external resources. Its policy lets it load nothing, connect to this
-//! server only, and show images that it has in memory.
+//! The page is one file without external resources. Its policy lets it load nothing and connect to this server only.
 
 use crate::{
     body::Body,
@@ -32,8 +31,8 @@ const SCRIPT: &str = concat!(
 );
 
 /// SHA-256 of the style and the script: a browser accepts no other. A house test compares them.
-const STYLE_HASH: &str = "sha256-a5J1McFbliJJIfjklkWP7mgA2ihdUY7hfjSs2plU+hc=";
-const SCRIPT_HASH: &str = "sha256-gKZUir8R7diy+otqOsPHaIXoKPrH4MLqTeLCYSM0MBU=";
+const STYLE_HASH: &str = "sha256-RfZ1WgQiTbKvTv/qwTMKoXQ3z9PjN4e7RUH9aRO7Ih0=";
+const SCRIPT_HASH: &str = "sha256-D7+hWN2yCLTAknsw7Ow+WTc/sdDO0+5071rV80sk1l0=";
 
 /// `GET /openapi.json`.
 pub(crate) fn document(context: &Context, _: &PathParams) -> Result<Response<Body>> {
@@ -53,8 +52,7 @@ pub(crate) fn page(_: &Context, _: &PathParams) -> Result<Response<Body>> {
         include_str!("docs/page.html").replace("STYLE", STYLE).replace("SCRIPT", SCRIPT).into_bytes().into()
     });
     let policy = format!(
-        "default-src 'none'; style-src '{STYLE_HASH}'; script-src '{SCRIPT_HASH}'; connect-src 'self'; \
-         img-src blob:; base-uri 'none'; \
+        "default-src 'none'; style-src '{STYLE_HASH}'; script-src '{SCRIPT_HASH}'; connect-src 'self'; base-uri 'none'; \
          form-action 'none'; frame-ancestors 'none'"
     );
     let mut response = Response::new(Body::from(PAGE.clone()));

@@ -79,14 +79,13 @@ function bars(pairs) {
 
 // A file to look at, or to save. The next request revokes its address.
 function file(bytes, type) {
-  const url = URL.createObjectURL(new Blob([bytes], { type }));
+  const blob = new Blob([bytes], { type });
   const name = `answer.${type.split(/[/+;]/)[1] || "bin"}`;
-  const save = h("a", { href: url, download: name }, `Save ${name}`);
+  const save = h("a", { href: URL.createObjectURL(blob), download: name }, `Save ${name}`);
   if (!type.startsWith("image/")) return [h("p", { class: "quiet" }, `The answer is ${type || "binary"} and is not shown. `, save)];
   const caption = h("figcaption", { class: "quiet" }, save);
-  const image = h("img", { src: url, alt: "The image that the model answered" });
-  image.addEventListener("load", () => caption.prepend(`${image.naturalWidth} × ${image.naturalHeight} pixels · `));
-  return [h("figure", { class: "answer" }, image, caption)];
+  const shown = (width, height) => caption.prepend(`${width} × ${height} pixels · `);
+  return [h("figure", { class: "answer" }, picture(blob, "The image that the model answered", shown), caption)];
 }
 
 // Bytes in JSON that are an image.

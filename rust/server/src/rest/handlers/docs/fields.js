@@ -118,15 +118,11 @@ const KINDS = {
     const many = schema.type === "array";
     const control = h("input", { type: "file", required, multiple: many, accept });
     const previews = h("div", { class: "previews" });
-    let urls = [];
     control.addEventListener("change", () => {
-      urls.forEach((url) => URL.revokeObjectURL(url));
-      urls = [];
       previews.replaceChildren(...[...control.files].map((file) => {
         const caption = h("figcaption", { class: "quiet" }, `${file.name}, ${counted(file.size, "byte")}`);
-        if (!file.type.startsWith("image/")) return h("figure", {}, caption);
-        urls.push(URL.createObjectURL(file));
-        return h("figure", {}, h("img", { src: urls.at(-1), alt: `Preview of ${file.name}` }), caption);
+        const isImage = file.type.startsWith("image/");
+        return h("figure", {}, isImage ? picture(file, `Preview of ${file.name}`, () => {}) : null, caption);
       }));
     });
     const files = () => [...control.files];

@@ -1,6 +1,9 @@
 // Parts of the page. Names, descriptions and answers are text: elements are made with textContent only, never
 // from markup.
 
+// The longest side of an image that is drawn.
+const MOST_PIXELS = 2048;
+
 const byId = (id) => document.getElementById(id);
 const say = (words) => { byId("said").textContent = words; };
 const counted = (number, one) => `${number.toLocaleString("en")} ${one}${number === 1 ? "" : "s"}`;
@@ -67,6 +70,19 @@ function table(heads, rows, kind) {
   // On a narrow screen there is no head: each cell says what it is, but for the first.
   for (const row of kind === "stack" ? rows : []) [...row.children].slice(1).forEach((cell, index) => { cell.dataset.head = heads[index + 1]; });
   return h("div", { class: `table ${kind || ""}`, tabindex: "0" }, h("table", {}, h("thead", {}, head), h("tbody", {}, rows)));
+}
+
+// An image file, drawn: the page's policy loads no images, not even those in memory. `shown` gets its width and height.
+function picture(blob, label, shown) {
+  const canvas = h("canvas", { role: "img", "aria-label": label });
+  createImageBitmap(blob).then((bitmap) => {
+    const scale = Math.min(1, MOST_PIXELS / Math.max(bitmap.width, bitmap.height));
+    [canvas.width, canvas.height] = [bitmap.width, bitmap.height].map((side) => Math.max(1, Math.round(side * scale)));
+    canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
+    shown(bitmap.width, bitmap.height);
+    bitmap.close();
+  }).catch(() => canvas.replaceWith(h("p", { class: "quiet" }, "This browser cannot show the image.")));
+  return canvas;
 }
 
 // What stands between backticks is code; all else is text.
