@@ -387,7 +387,7 @@ def test_docs_page_forbids_external_resources(client: Client, path: str) -> None
     none = dict.fromkeys(["default-src", "base-uri", "form-action", "frame-ancestors"], "'none'")
     assert policy == {**none, "connect-src": "'self'"}
     assert response.headers["x-content-type-options"] == "nosniff"
-    assert len(response.body) < 48_000
+    assert len(response.body) < 80_000
 
 
 def test_docs_can_be_disabled() -> None:
