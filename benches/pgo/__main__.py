@@ -78,7 +78,7 @@ def train(arguments: Sequence[str], folder: Path, results: Path) -> None:
 
 
 def merge(merger: Path, raw: Path, target: Path) -> None:
-    """Merges what all processes have recorded."""
+    """Merges the records of all processes."""
     recorded = sorted(raw.glob("*.profraw"))
     if not recorded:
         sys.exit(f"nothing was recorded in {raw}: the instrumented servers did not end by themselves")
@@ -95,7 +95,7 @@ def host() -> str:
 
 
 def output(*command: str) -> str:
-    """What a command prints."""
+    """The output of a command."""
     return subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout.strip()
 
 
