@@ -15,7 +15,6 @@ from penstock import (
     Batching,
     Context,
     HandlerError,
-    InvalidInput,
     LoadError,
     PenstockError,
     Ragged,
@@ -144,9 +143,8 @@ def test_wrong_elements_for_peers_are_refused() -> None:
 
     with Client(inner, outer) as client:
         assert client.infer("outer", {"value": 1.0})["output"] == 1
-        with pytest.raises(InvalidInput) as raised:
+        with pytest.raises(HandlerError, match="model 'outer' failed: InvalidInput"):
             client.infer("outer", {"value": 1.5})
-    assert str(raised.value) == "input 'x' has 1.5 at index 0, expected UINT8"
 
 
 def test_wrong_elements_of_the_test_client_are_refused() -> None:

@@ -130,7 +130,8 @@ def test_in_flight_counts_requests_of_a_peer() -> None:
 
     with Client(processes, count, missing) as client:
         asyncio.run(main(client))
-        assert client.get("/missing").status == 404
+        missing_response = client.get("/missing")
+        assert (missing_response.status, missing_response.error()) == (500, "model 'missing' failed: NotFound")
 
 
 def test_missing_fallback_model_keeps_the_first_response() -> None:

@@ -229,7 +229,7 @@ def test_invalid_urls_are_rejected(wrong: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"retry": 1}, TypeError, "a client has no option 'retry', expected some of timeout, headers"),
+        ({"retry": 1}, TypeError, "a client has no option 'retry', did you mean"),
         ({"timeout": -1}, ValueError, "timeout is -1, expected a number of seconds of 0 or more, or None"),
         ({"retries": 1.5}, ValueError, "retries is 1.5, expected an integer of 0 or more"),
         ({"compression": "br"}, ValueError, 'compression "br" is not known, expected gzip, deflate or zstd'),
