@@ -5,8 +5,11 @@ It also reports at the end of a run the conformance cases and traps that the run
 
 from __future__ import annotations
 
+import logging
+import os
 import signal
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,16 @@ from faults.catalogue import faults  # noqa: E402
 
 Proofs = dict[str, set[str]]
 """Outcomes of the tests of each case or trap."""
+
+
+@pytest.fixture(autouse=True)
+def log_of_commands() -> Iterator[None]:
+    """Undoes what a command that ran in this process did to the log, which processes of models would inherit."""
+    last_resort, level = logging.lastResort, logging.getLogger("penstock").level
+    yield
+    os.environ.pop("_PENSTOCK_LOG", None)
+    logging.lastResort = last_resort
+    logging.getLogger("penstock").setLevel(level)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -35,7 +35,7 @@ def test_missing_llvm_tools_are_named_with_their_remedy(compiler: Path) -> None:
 
 
 def test_profile_is_recorded_before_the_wheel_that_uses_it(compiler: Path) -> None:
-    steps = run("make", "-n", "build", path=compiler, PENSTOCK_PROFILE="pgo").stdout
+    steps = run("make", "-nB", "build", path=compiler, PENSTOCK_PROFILE="pgo").stdout
     recorded, used = steps.find("-m benches.pgo .make/pgo.profdata"), steps.find("-Cprofile-use=")
     assert 0 <= recorded < used
     assert "--target some-target --locked --profile pgo" in steps[used:]
@@ -43,6 +43,6 @@ def test_profile_is_recorded_before_the_wheel_that_uses_it(compiler: Path) -> No
 
 @pytest.mark.parametrize("profile", ["release", "fast"])
 def test_other_profiles_record_nothing(compiler: Path, profile: str) -> None:
-    steps = run("make", "-n", "build", path=compiler, PENSTOCK_PROFILE=profile).stdout
+    steps = run("make", "-nB", "build", path=compiler, PENSTOCK_PROFILE=profile).stdout
     assert f"--profile {profile}" in steps
     assert "pgo" not in steps

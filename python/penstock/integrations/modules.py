@@ -89,8 +89,10 @@ class IsolatedModules:
     def forget(self) -> None:
         """Removes the modules from `sys.modules`: another import runs their code again. References stay valid."""
         _APPS.pop(self.name, None)
-        for name in [name for name in sys.modules if name == self.name or name.startswith(f"{self.name}.")]:
-            del sys.modules[name]
+        # A copy: other threads import meanwhile.
+        for name in [*sys.modules]:
+            if name == self.name or name.startswith(f"{self.name}."):
+                del sys.modules[name]
 
     def _isolate(self, spec: ModuleSpec) -> ModuleSpec:
         """Lets a module use the app's import when it is executed."""

@@ -297,7 +297,7 @@ def test_r9_missing_fsspec_packages_are_named_in_the_error(
     monkeypatch.setitem(sys.modules, package, None)
     for known in ("s3", "gs", "abfs"):
         monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, known, raising=False)
-    with pytest.raises(ImportError, match=f"{name} needs the package {package}: pip install 'penstock\\[storage\\]'"):
+    with pytest.raises(ImportError, match=f"{name} needs the package {package}: pip install 'penstock\\[kserve\\]'"):
         Storage.download(uri, str(tmp_path))
     monkeypatch.setitem(sys.modules, "fsspec", None)
     with pytest.raises(ImportError, match=f"{name} needs the package fsspec"):

@@ -52,7 +52,7 @@ def load_script(path: Path, settings: Settings) -> list[Model[..., Any]]:
     """
     target = workspace.Workspace()
     target._settings = settings
-    before = {name: one for name, one in sys.modules.items() if name.partition(".")[0] == "modelbit"}
+    before = {name: one for name, one in sys.modules.copy().items() if name.partition(".")[0] == "modelbit"}
     workspace.use(target, starts_server=False)
     _replace_modules({"modelbit": sys.modules["penstock.compat.modelbit"]})
     try:
@@ -69,8 +69,9 @@ def load_script(path: Path, settings: Settings) -> list[Model[..., Any]]:
 
 
 def _replace_modules(modules: dict[str, Any]) -> None:
-    for name in [one for one in sys.modules if one.partition(".")[0] == "modelbit"]:
-        del sys.modules[name]
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "modelbit":
+            del sys.modules[name]
     sys.modules.update(modules)
 
 

@@ -27,8 +27,9 @@ _INTEGRATION = "penstock.compat.modelbit"
 
 def install_alias() -> None:
     """Makes `import modelbit` import this integration, whether or not the `modelbit` package is installed."""
-    for name in [one for one in sys.modules if one == "modelbit" or one.startswith("modelbit.")]:
-        del sys.modules[name]
+    for name in [*sys.modules]:
+        if name.partition(".")[0] == "modelbit":
+            del sys.modules[name]
     sys.modules["modelbit"] = importlib.import_module(_INTEGRATION)
 
 
