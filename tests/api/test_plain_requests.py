@@ -17,7 +17,8 @@ import pydantic
 import pytest
 from PIL import Image
 
-from penstock import Batching, Context, SignatureError, Tensor, model
+from penstock import Batching, Context, InvalidInput, Server, SignatureError, Tensor, model
+from penstock import Client as HttpClient
 from penstock.testing import Client, Response
 
 
@@ -141,6 +142,13 @@ def test_generate_takes_and_gives_documents_as_json(client: Client) -> None:
 def test_tensor_request_works_as_before(client: Client) -> None:
     (output,) = client.infer("wines", {"rows": [{"alcohol": 9}]}).values()
     assert json.loads(output.item()) == [{"quality": 4.5}]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/plain;charset=UTF-8", "application/octet-stream"])
+def test_request_of_the_protocol_is_known_by_its_shape(client: Client, content_type: str) -> None:
+    tensor = {"name": "data", "datatype": "BYTES", "shape": [], "data": ["ab"]}
+    response = post(client, "/v2/models/reverse/infer", {"inputs": [tensor]}, content_type=content_type)
+    assert json.loads(response.body)["outputs"][0]["data"] == ["ba"]
 
 
 def test_classes_of_other_libraries_are_built(client: Client) -> None:
@@ -292,6 +300,22 @@ def test_frames_have_columns_by_name(frame: Any) -> None:
         for wrong, message in [(5, "an object of columns"), ({"a": [1], "b": []}, "different lengths: 'a' 1, 'b' 0")]:
             response = post(client, "/models/total", {"df": wrong})
             assert (response.status, message in response.error()) == (400, True), response.error()
+
+
+def test_client_sends_frames_and_classes_as_documents() -> None:
+    @model
+    def same(df: pd.DataFrame) -> pd.DataFrame:
+        return df
+
+    frame = pd.DataFrame({"a": [1.0, float("nan")], "at": pd.to_datetime(["2026-01-02", "2026-01-03"])})
+    server = Server(same, wines, batched_wines, http="127.0.0.1:0", grpc=None)
+    with server, HttpClient(server.http_url) as client:
+        times = ["2026-01-02T00:00:00", "2026-01-03T00:00:00"]
+        assert client.infer("same", df=frame).json() == {"a": [1.0, None], "at": times}
+        for name in ("wines", "batched_wines"):
+            assert client.infer(name, rows=[Wine(9), Wine(3)]).json() == [{"quality": 4.5}, {"quality": 1.5}]
+        with pytest.raises(InvalidInput, match="input 'rows' cannot be converted to BYTES: object is not a JSON"):
+            client.infer("wines", rows=object())
 
 
 def test_streaming_model_sends_events() -> None:

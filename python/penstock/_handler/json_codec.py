@@ -14,7 +14,7 @@ import msgspec
 from penstock._handler import json_errors, json_schema, json_text, json_types, type_hints
 from penstock.errors import HandlerError, InvalidInput
 
-__all__ = ["Codec", "compile_codec"]
+__all__ = ["Codec", "compile_codec", "parse"]
 
 _DECODER = msgspec.json.Decoder()
 
@@ -63,7 +63,7 @@ def compile_codec(hint: Any, where: str, *, reads: bool = True) -> Codec:
         return built
 
     def decode(raw: str | bytes, name: str) -> Any:
-        return read(_parse(raw, name), name)
+        return read(parse(raw, name), name)
 
     def encode(value: Any, name: str) -> bytes:
         if not _is_instance(value, hint):
@@ -78,7 +78,12 @@ def compile_codec(hint: Any, where: str, *, reads: bool = True) -> Codec:
     return Codec(decode, read, encode, json.dumps(schema), _example(schema, read))
 
 
-def _parse(raw: str | bytes, name: str) -> Any:
+def parse(raw: str | bytes, name: str) -> Any:
+    """Parses a JSON text; the name is that of the input.
+
+    Raises:
+        InvalidInput: it is not one JSON document.
+    """
     try:
         return _DECODER.decode(raw)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import io
 import json
-import math
 from typing import Any
 
 import numpy as np
 
-from penstock._handler import json_text
 from penstock._handler.adapters import Adapter, mismatch, object_array
+from penstock._spec import frames
 from penstock._spec.definition import Document
 from penstock._spec.tensor import Tensor
 from penstock.errors import HandlerError, InvalidInput
@@ -33,12 +32,9 @@ def library_adapter(hint: Any) -> Adapter | None:
     """The adapter of a class of another library; None for any other hint."""
     if not isinstance(hint, type):
         return None
-    library, kind = hint.__module__.partition(".")[0], hint.__name__
-    if library == "PIL" and any(base.__module__ == "PIL.Image" and base.__name__ == "Image" for base in hint.__mro__):
+    if any((base.__module__, base.__name__) == ("PIL.Image", "Image") for base in hint.__mro__):
         return _image()
-    if library in ("pandas", "polars") and kind == "DataFrame":
-        return _frame(hint, library)
-    return None
+    return _frame(hint) if frames.is_frame_class(hint) else None
 
 
 def _image() -> Adapter:
@@ -71,14 +67,14 @@ def _image() -> Adapter:
     return Adapter(tensor, to_python, to_array)
 
 
-def _frame(kind: Any, library: str) -> Adapter:
+def _frame(kind: Any) -> Adapter:
+    # Only such handlers need msgspec, whose import takes a while.
+    from penstock._handler.json_codec import parse
+
     tensor = Tensor(datatype=bytes).as_document()
 
     def to_python(array: np.ndarray[Any, Any], name: str) -> Any:
-        try:
-            columns = json_text.loads(array.item())
-        except (ValueError, RecursionError) as error:
-            raise InvalidInput(f"input {name!r} must hold one JSON document: {error}") from None
+        columns = parse(array.item(), name)
         by_column = isinstance(columns, dict) and all(isinstance(column, list) for column in columns.values())
         by_row = isinstance(columns, list) and all(isinstance(row, dict) for row in columns)
         if not (by_column or by_row):
@@ -95,27 +91,9 @@ def _frame(kind: Any, library: str) -> Adapter:
     def to_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         if not isinstance(value, kind):
             raise mismatch(value, name, "DataFrame")
-        columns = value.to_dict(orient="list") if library == "pandas" else value.to_dict(as_series=False)
         try:
-            text = json.dumps(columns, default=_plain, allow_nan=False, separators=(",", ":"))
-        except ValueError:
-            text = json.dumps(
-                {name: [_finite(item) for item in column] for name, column in columns.items()}, default=_plain
-            )
+            return object_array(frames.to_json(value).encode())
         except TypeError as error:
             raise HandlerError(f"output {name!r} cannot be written as JSON: {error}") from error
-        return object_array(text.encode())
 
     return Adapter(tensor, to_python, to_array, Document(json.dumps(_FRAME_SCHEMA), None))
-
-
-def _plain(value: Any) -> Any:
-    for method in ("isoformat", "tolist"):
-        if hasattr(value, method):
-            return getattr(value, method)()
-    raise TypeError(f"{type(value).__name__} is not a JSON value")
-
-
-def _finite(value: Any) -> Any:
-    """The value; `None` for a number that JSON does not have, which is a missing value in a column."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -15,9 +15,6 @@ from penstock.errors import PenstockError
 
 __all__ = ["Reloader", "names_of"]
 
-_MOST_NAMES = 3
-"""Most names of changed files in a line."""
-
 
 class Reloader:
     """Reloads the code of a server.
@@ -86,6 +83,4 @@ class Reloader:
 
 def names_of(files: Sequence[str]) -> str:
     """Names of changed files for a line."""
-    names = [os.path.basename(path) for path in files]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(names[:_MOST_NAMES]) + more
+    return progress.several([os.path.basename(path) for path in files])

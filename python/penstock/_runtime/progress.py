@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from penstock._runtime.console import echo
 if TYPE_CHECKING:
     from penstock._spec.definition import Definition
 
-__all__ = ["Progress", "shown", "tracked"]
+__all__ = ["Progress", "several", "shown", "tracked"]
 
 _INTERVAL = 2.0
 """Seconds between two lines."""
@@ -60,9 +60,13 @@ class Progress:
         """The present line."""
         with self._lock:
             names = [*self._names]
-        more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-        what = f"{', '.join(names[:_MOST_NAMES])}{more}" if names else self._what
-        return f"penstock: loading {what} ... {self.seconds:.0f} s"
+        return f"penstock: loading {several(names) or self._what} ... {self.seconds:.0f} s"
+
+
+def several(names: Sequence[str]) -> str:
+    """The first names, and the number of the others; empty for none."""
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(names[:_MOST_NAMES]) + more
 
 
 @contextmanager

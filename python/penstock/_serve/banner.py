@@ -114,9 +114,9 @@ def _plain(definition: Definition, examples: Mapping[str, str | None]) -> str | 
     files = {tensor.name: _file(tensor) for tensor in required if _is_file(tensor)}
     if not files:
         return f"-H 'Content-Type: application/json' -d {shlex.quote(_json(values))}"
-    texts = {name: value if isinstance(value, str) else _json(value) for name, value in values.items()}
-    fields = (f"@{files[name]}" if name in files else text for name, text in texts.items())
-    return " ".join(f"-F {shlex.quote(f'{name}={field}')}" for name, field in zip(values, fields, strict=True))
+    fields = {name: value if isinstance(value, str) else _json(value) for name, value in values.items()}
+    fields |= {name: f"@{file}" for name, file in files.items()}
+    return " ".join(f"-F {shlex.quote(f'{name}={field}')}" for name, field in fields.items())
 
 
 def _is_file(tensor: Tensor) -> bool:

@@ -23,15 +23,15 @@ _PROC = Path("/proc")
 def explained(error: BindError, config: ServerConfig) -> BindError:
     """The error with the process that listens on its address, where that can be known, and the setting's flag."""
     text = str(error)
-    setting = next((name for name, address in _addresses(config) if f" {address}: " in text), None)
-    if setting is None or "in use" not in text:
+    refused = next((entry for entry in _addresses(config) if f" {entry[1]}: " in text), None)
+    if refused is None or "in use" not in text:
         return error
-    address = next(address for name, address in _addresses(config) if name == setting)
+    (setting, kind), address = refused
     port = address.rpartition(":")[2]
     holder = holder_of(int(port)) if port.isdigit() and not address.startswith("unix:") else None
     by = f": process {holder[0]} ({holder[1]}) has it" if holder else ""
-    value = f"{setting[1]}=ADDRESS" if setting[0] == "listeners" else "HOST:PORT"
-    return BindError(f"{text}{by}; choose another with --{setting[0]} {value}, or port 0 for a free one")
+    value = f"{kind}=ADDRESS" if setting == "listeners" else "HOST:PORT"
+    return BindError(f"{text}{by}; choose another with --{setting} {value}, or port 0 for a free one")
 
 
 def _addresses(config: ServerConfig) -> list[tuple[tuple[str, str], str]]:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from penstock._spec import datatypes
+from penstock._spec import datatypes, frames
 from penstock._spec.elements import exact_array
 from penstock._spec.suggestions import suggestion
 from penstock.client import _hints
@@ -43,7 +43,11 @@ def needs_metadata(inputs: Mapping[str, Any]) -> bool:
 
 def _is_array(value: Any) -> bool:
     # A data frame has `__array__` too, which loses its columns.
-    return isinstance(value, np.ndarray) or (hasattr(value, "__array__") and type(value).__name__ != "DataFrame")
+    return isinstance(value, np.ndarray) or (hasattr(value, "__array__") and not _is_frame(value))
+
+
+def _is_frame(value: Any) -> bool:
+    return frames.is_frame_class(type(value))
 
 
 def declared(metadata: Mapping[str, Any]) -> dict[str, DeclaredInput]:
@@ -129,29 +133,34 @@ def _converted(
 
 
 def _documents(value: Any, rank: int) -> Array:
-    """JSON documents: one, or with an axis one for each item of a list. `str` and `bytes` are their texts."""
-    value = _plain(value)
+    """JSON documents: one, or with an axis one for each item of a list."""
+    if rank and hasattr(value, "tolist"):
+        value = value.tolist()
     if rank and not isinstance(value, (list, tuple)):
         raise TypeError(f"expected a list of rows, got {type(value).__name__}")
     array: Array = np.empty(len(value) if rank else (), dtype=object)
-    rows = enumerate(value) if rank else [((), value)]
-    for place, row in rows:
-        array[place] = row if isinstance(row, (str, bytes)) else json.dumps(row, default=_plain, allow_nan=False)
+    for place, row in enumerate(value) if rank else [((), value)]:
+        array[place] = _document(row)
     return array
 
 
+def _document(value: Any) -> str | bytes:
+    """The text of a document. `str` and `bytes` are texts already."""
+    if isinstance(value, (str, bytes)):
+        return value
+    return frames.to_json(value) if _is_frame(value) else json.dumps(value, default=_plain, allow_nan=False)
+
+
 def _plain(value: Any) -> Any:
-    """A data frame as columns, a dataclass or a model as a dict; other values unchanged."""
+    """A dataclass or a pydantic model as a dict, a time as text, an array as a list."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return dataclasses.asdict(value)
     if hasattr(value, "model_dump"):
         return value.model_dump(mode="json")
-    if type(value).__name__ == "DataFrame" and hasattr(value, "to_dict"):
-        is_pandas = type(value).__module__.startswith("pandas")
-        return value.to_dict(orient="list") if is_pandas else value.to_dict(as_series=False)
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    return value.tolist() if hasattr(value, "tolist") else value
+    for method in ("isoformat", "tolist"):
+        if hasattr(value, method):
+            return getattr(value, method)()
+    raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
 def _undeclared(name: str, value: Any, datatype: str | None) -> Array:

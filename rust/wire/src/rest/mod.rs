@@ -1,5 +1,6 @@
 //! The REST protocol: JSON, and raw tensors after it.
 
+mod accept;
 pub mod batching;
 pub mod bodies;
 mod client_request;
@@ -29,6 +30,7 @@ pub mod v1;
 mod values;
 
 pub use crate::Limits;
+pub use accept::media_ranges;
 pub use client_request::encode_request;
 pub use client_response::{ResponseDecoder, begin_response};
 pub use decode::{Decoder, begin, begin_raw};

@@ -2,7 +2,10 @@
 
 use super::receive::{receive_whole, whole};
 use crate::{
-    body::{Body, RequestBody, offload},
+    body::{
+        Body, RequestBody,
+        offload::{self, Offloaded},
+    },
     rest::{error, headers::InferHeaders},
     settings::Config,
     state::RequestGuard,
@@ -10,12 +13,12 @@ use crate::{
 use bytes::{Bytes, BytesMut};
 use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Response, header::CONTENT_TYPE};
-use multer::{Constraints, Multipart, SizeLimit};
+use multer::{Field, Multipart};
 use penstock_core::{Datatype, Error, InferResponse, ModelSpec, Result, bytes_tensor};
 use penstock_wire::{
     DecodedRequest,
     rest::{
-        EncodeOptions, generate,
+        EncodeOptions, generate, media_ranges,
         plain::{self, Part},
     },
 };
@@ -65,7 +68,8 @@ impl PlainBody {
         let bytes = receive_whole(headers, body, &config.limits, guard.memory()).await?;
         let (limits, length, own) = (config.decode_limits(), bytes.len(), Arc::clone(spec));
         let decoded = match content {
-            Content::Json if self == Self::ByShape && is_infer(&bytes).await? => {
+            // Clients of the protocol send its JSON with other content types, too.
+            Content::Json | Content::File if self == Self::ByShape && is_infer(&bytes).await? => {
                 return Ok((whole(spec, None, bytes, config).await?, false));
             }
             Content::Json => offload::run(length, move || plain::decode(&own, &bytes, &limits)).await?,
@@ -89,8 +93,9 @@ impl PlainBody {
     }
 }
 
-fn is_infer(bytes: &Bytes) -> offload::Offloaded<bool> {
-    let json = bytes.clone();
+/// Reports whether a JSON body is an infer request; a large one is searched on a blocking thread.
+pub(crate) fn is_infer(json: &Bytes) -> Offloaded<bool> {
+    let json = json.clone();
     offload::run(json.len(), move || Ok(generate::is_infer(&json)))
 }
 
@@ -112,11 +117,9 @@ impl Content {
 
 /// Reads the fields and files of a form. Content is copied only where the parser returns it in pieces.
 async fn read_form(bytes: Bytes, boundary: String) -> Result<Vec<(String, Bytes)>> {
-    let limits = Constraints::new().size_limit(SizeLimit::new().whole_stream(bytes.len() as u64));
-    let body = stream::iter([Ok::<_, Infallible>(bytes)]);
-    let mut form = Multipart::with_constraints(body, boundary, limits);
+    let mut form = Multipart::new(stream::iter([Ok::<_, Infallible>(bytes)]), boundary);
     let mut parts = Vec::new();
-    while let Some(mut field) = form.next_field().await.map_err(|error| malformed(&error))? {
+    while let Some(field) = form.next_field().await.map_err(|error| malformed(&error))? {
         let Some(name) = field.name().map(str::to_owned) else {
             return Err(Error::invalid("a part of the form has no name, expected that of an input"));
         };
@@ -125,18 +128,20 @@ async fn read_form(bytes: Bytes, boundary: String) -> Result<Vec<(String, Bytes)
                 "the form has more than {MAX_PARTS} parts, the most that are accepted"
             )));
         }
-        let mut content = field.chunk().await.map_err(|error| malformed(&error))?.unwrap_or_default();
-        if let Some(next) = field.chunk().await.map_err(|error| malformed(&error))? {
-            let mut joined = BytesMut::from(&*content);
-            joined.extend_from_slice(&next);
-            while let Some(next) = field.chunk().await.map_err(|error| malformed(&error))? {
-                joined.extend_from_slice(&next);
-            }
-            content = joined.freeze();
-        }
-        parts.push((name, content));
+        parts.push((name, content_of(field).await.map_err(|error| malformed(&error))?));
     }
     Ok(parts)
+}
+
+async fn content_of(mut field: Field<'_>) -> multer::Result<Bytes> {
+    let first = field.chunk().await?.unwrap_or_default();
+    let Some(second) = field.chunk().await? else { return Ok(first) };
+    let mut joined = BytesMut::from(&*first);
+    joined.extend_from_slice(&second);
+    while let Some(next) = field.chunk().await? {
+        joined.extend_from_slice(&next);
+    }
+    Ok(joined.freeze())
 }
 
 fn malformed(error: &multer::Error) -> Error {
@@ -161,8 +166,7 @@ impl PlainForm {
         }
         let text = accept.and_then(|value| value.to_str().ok()).unwrap_or("*/*");
         let own = only.media_type.as_deref();
-        for member in text.split(',') {
-            let wanted = member.split(';').next().unwrap_or_default().trim();
+        for wanted in media_ranges(text) {
             let found = match (wanted, own) {
                 ("application/json", _) => return Self::Json,
                 ("*/*", own) => own,
@@ -241,6 +245,8 @@ mod tests {
             (&image, "image/webp, image/*", Some("image/png")),
             (&image, "application/json", None),
             (&image, "text/html", None),
+            (&image, "image/*;q=0", None),
+            (&image, "application/json;q=0.5, image/png", Some("image/png")),
             (&text, "application/octet-stream", None),
         ] {
             assert_eq!(form(spec, accept).as_deref(), expected, "{accept}");

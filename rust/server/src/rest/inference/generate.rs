@@ -6,7 +6,7 @@ use crate::{
     infer::{RequestScope, RequestTelemetry, Responses, StreamTelemetry, request_headers, timing_headers},
     rest::{
         codec::{
-            plain_body::PlainBody,
+            plain_body::{PlainBody, is_infer},
             receive::{receive, receive_whole, whole},
         },
         error,
@@ -95,8 +95,7 @@ async fn decode<B: RequestBody>(
         return Ok((only_json(receive(spec, headers, body, config, guard).await?), Form::Infer));
     }
     let json = receive_whole(headers, body, &config.limits, guard.memory()).await?;
-    let (is_infer, json) = offload::run(json.len(), move || Ok((form::is_infer(&json), json))).await?;
-    if is_infer {
+    if is_infer(&json).await? {
         return Ok((only_json(whole(spec, None, json, config).await?), Form::Infer));
     }
     let (length, limits, spec) = (json.len(), config.decode_limits(), Arc::clone(spec));

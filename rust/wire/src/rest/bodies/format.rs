@@ -1,6 +1,7 @@
 //! Body formats, their names and content types.
 
 use super::{arrow_encode, safetensors};
+use crate::rest::media_ranges;
 use penstock_core::Datatype;
 
 /// A format of an infer body other than the protocol's own.
@@ -66,22 +67,10 @@ impl Format {
     /// Returns the format that an `Accept` header prefers: the first of the highest weight among these formats and the
     /// protocol's JSON (`Some(None)`); `None` if it has none of them.
     pub fn accepted(header: &str) -> Option<Option<Self>> {
-        let mut best: Option<(f32, Option<Self>)> = None;
-        for item in header.split(',') {
-            let kind = item.split_once(';').map_or(item, |(kind, _)| kind).trim();
+        media_ranges(header).into_iter().find_map(|kind| {
             let own = ["application/json", "application/octet-stream"].iter().any(|own| kind.eq_ignore_ascii_case(own));
-            let format = Self::from_content_type(item);
-            let weight = weight(item);
-            if (own || format.is_some()) && weight > 0.0 && best.is_none_or(|(most, _)| weight > most) {
-                best = Some((weight, format));
-            }
-        }
-        best.map(|(_, format)| format)
+            let format = Self::from_content_type(kind);
+            (own || format.is_some()).then_some(format)
+        })
     }
-}
-
-fn weight(item: &str) -> f32 {
-    let given = item.split(';').skip(1).filter_map(|parameter| parameter.split_once('='));
-    let mut quality = given.filter(|(name, _)| name.trim().eq_ignore_ascii_case("q"));
-    quality.next().map_or(1.0, |(_, value)| value.trim().parse().unwrap_or(0.0))
 }
