@@ -2,7 +2,7 @@
 
 use crate::{
     BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, InterpreterTimes, Model, ModelSpec, Outputs,
-    Protocol, Readiness, Result, Schedule, Tensor, TensorSpec, Work, aligned_with_capacity,
+    Protocol, Readiness, Result, Schedule, Tensor, TensorSpec, Work, aligned_zeroed,
 };
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Instant};
@@ -55,8 +55,10 @@ pub fn batching(max_size: usize) -> Batching {
 /// # Panics
 /// If the values do not fill the shape.
 pub fn fp32(shape: &[usize], values: &[f32]) -> Tensor {
-    let mut buffer = aligned_with_capacity(values.len() * 4);
-    values.iter().for_each(|value| buffer.extend_from_slice(&value.to_le_bytes()));
+    let mut buffer = aligned_zeroed(values.len() * 4);
+    for (slot, value) in buffer.as_chunks_mut().0.iter_mut().zip(values) {
+        *slot = value.to_le_bytes();
+    }
     Tensor::new(Datatype::Fp32, shape.into(), Buffer::Aligned(buffer)).expect("values that fill the shape")
 }
 

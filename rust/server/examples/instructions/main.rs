@@ -94,9 +94,12 @@ fn models(registry: &Registry, metrics: &Metrics) -> (Vec<Arc<Model>>, Vec<threa
     (vec![small, large, image, tokens], threads)
 }
 
+fn numbers(data: &[f32]) -> String {
+    data.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(",")
+}
+
 fn json(model: &str, shape: &str, data: &[f32]) -> Vec<u8> {
-    let data: Vec<String> = data.iter().map(|value| format!("{value:?}")).collect();
-    let tensor = format!(r#""name":"x","datatype":"FP32","shape":[{shape}],"data":[{}]"#, data.join(","));
+    let tensor = format!(r#""name":"x","datatype":"FP32","shape":[{shape}],"data":[{}]"#, numbers(data));
     http::request(&format!("/v2/models/{model}/infer"), &format!(r#"{{"inputs":[{{{tensor}}}]}}"#), &[])
 }
 
@@ -115,6 +118,10 @@ fn send(address: SocketAddr, scenario: &str, count: usize) {
     let raw: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
     match scenario {
         "json" => http::exchange(stream, &json("double", "1,16", &row), count),
+        "plain" => {
+            let body = format!(r#"{{"x":[[{}]]}}"#, numbers(&row));
+            http::exchange(stream, &http::request("/models/double", &body, &[]), count);
+        }
         "binary" => http::exchange(stream, &binary("double", 16, &raw), count),
         "grpc" => grpc::exchange(stream, "ModelInfer", &grpc::message("double", &raw), count, raw.len()),
         "json-150k" => {
