@@ -390,11 +390,25 @@ def test_docs_page_forbids_external_resources(client: Client, path: str) -> None
     assert len(response.body) < 80_000
 
 
+@pytest.mark.parametrize(
+    ("accept", "is_browser"),
+    [("text/html,application/xhtml+xml,*/*;q=0.8", True), ("*/*", False), ("application/json, text/html;q=0.9", False)],
+)
+def test_browsers_are_sent_from_the_root_to_the_page(client: Client, accept: str, *, is_browser: bool) -> None:
+    response = client.get("/", headers={"accept": accept})
+    assert response.headers["vary"] == "accept"
+    assert response.headers.get("location") == ("docs" if is_browser else None)
+    assert (response.status, response.json()) == (302 if is_browser else 200, {"status": "alive"})
+
+
 def test_docs_can_be_disabled() -> None:
     with Client(protocol.add, docs=False) as client:
         for path in ("/docs", "/openapi.json", "/v2/docs", "/v2/docs/dataplane.json", "/v2/models/add/docs"):
             response = client.get(path)
-            assert (response.status, response.error()) == (404, "Not Found")
+            assert (response.status, response.error().partition(":")[0]) == (404, "Not Found")
+            assert "docs" not in response.error()
+        root = client.get("/", headers={"accept": "text/html"})
+        assert (root.status, root.json()) == (200, {"status": "alive"})
         assert client.get("/v2/models/add").status == 200
 
 

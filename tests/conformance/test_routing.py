@@ -57,9 +57,21 @@ def test_a6_server_metadata(http: Transport, path: str) -> None:
 
 
 @pytest.mark.trap("T9")
-@pytest.mark.parametrize("path", ["/nope", "/v2/nope", "/v2/models/add/", "/v2/models/add/infer/", "//v2", "/V2"])
-def test_a7_unknown_path(http: Transport, path: str) -> None:
-    assert http.request("GET", path).refusal(404) == "Not Found"
+@pytest.mark.parametrize(
+    ("path", "nearest"),
+    [
+        ("/nope", None),
+        ("/v2/nope", "/v2/models/{model}"),
+        ("/v2/models/add/", "/v2/models/{model}"),
+        ("/v2/models/add/infer/", "/v2/models/{model}/infer"),
+        ("/v2/models/add/infr", "/v2/models/{model}/infer"),
+        ("//v2", "/v2"),
+        ("/V2", "/v2"),
+    ],
+)
+def test_a7_unknown_path(http: Transport, path: str, nearest: str | None) -> None:
+    hint = f": the nearest path is {nearest}" if nearest else ""
+    assert http.request("GET", path).refusal(404) == f"Not Found{hint}"
 
 
 @pytest.mark.trap("T40")

@@ -79,7 +79,7 @@ def test_pipelined_requests_of_all_kinds_are_answered_in_order(url: str) -> None
         responses = [json.loads(response.body) for response in read_responses(sock, 10)]
     assert responses[:9:2] == [{"predictions": [number] * 50} for number in range(5)]
     assert responses[1:9:2] == [{"status": "alive"}] * 4
-    assert responses[9] == {"error": "Not Found"}
+    assert responses[9] == {"error": "Not Found: the nearest path is /v2/models/{model}"}
 
 
 def test_connection_stays_open_unless_the_client_closes_it(url: str) -> None:

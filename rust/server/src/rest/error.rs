@@ -46,8 +46,9 @@ fn of_no_route(mut response: Response<Body>) -> Response<Body> {
 }
 
 /// Response to an unknown path.
-pub(crate) fn not_found() -> Response<Body> {
-    of_no_route(json(404, wire::body(&Error::new(Kind::NotFound, "Not Found"))))
+pub(crate) fn not_found(nearest: Option<&str>) -> Response<Body> {
+    let hint = nearest.map_or_else(String::new, |path| format!(": the nearest path is {path}"));
+    of_no_route(json(404, wire::body(&Error::new(Kind::NotFound, format!("Not Found{hint}")))))
 }
 
 /// Response to a method that a path lacks.

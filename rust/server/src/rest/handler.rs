@@ -31,6 +31,8 @@ pub(crate) type SlowWrite = for<'a> fn(&'a Context, &'a PathParams, Bytes) -> Bo
 pub(crate) enum Handler {
     /// `GET`, and `HEAD` without the body.
     Read(Read),
+    /// As [`Read`](Self::Read), where the response depends on the header `Accept`.
+    Negotiated(fn(&Context, &HeaderMap) -> Result<Response<Body>>),
     /// `POST` of settings.
     Write(Input, Write),
     /// `POST` of settings that takes its time.
@@ -87,7 +89,7 @@ impl Handler {
     /// The method that it answers.
     pub(crate) const fn method(&self) -> &'static str {
         match self {
-            Self::Read(_) => "get",
+            Self::Read(_) | Self::Negotiated(_) => "get",
             Self::Write(..) | Self::SlowWrite(..) | Self::Inference(_) => "post",
         }
     }
@@ -104,8 +106,9 @@ impl Handler {
     ) -> Result<Response<Body>> {
         let json = match self {
             Self::Read(handler) => return handler(context, params),
+            Self::Negotiated(handler) => return handler(context, headers),
             // The dispatcher answers inference requests before.
-            Self::Inference(_) => return Ok(error::not_found()),
+            Self::Inference(_) => return Ok(error::not_found(None)),
             Self::Write(input, handler) => {
                 let (bytes, _guard) = input.receive(context, headers, body).await?;
                 handler(context, params, &bytes)?

@@ -6,6 +6,7 @@ mod handler;
 mod handlers;
 mod headers;
 mod inference;
+mod nearest;
 mod operation;
 mod raw;
 mod route;

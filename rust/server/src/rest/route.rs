@@ -37,7 +37,11 @@ pub(super) const LOGGING: Requirement = Requirement::Category(Category::Logging)
 pub(super) const HIDDEN: Doc = ("", Tag::Server, "");
 
 pub(super) const fn get(path: &'static str, requires: Requirement, handler: Read, doc: Doc) -> Route {
-    Route { requires, handler: Handler::Read(handler), doc: openapi::Route::new("get", path, doc), hidden: false }
+    get_by(path, requires, Handler::Read(handler), doc)
+}
+
+pub(super) const fn get_by(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {
+    Route { requires, handler, doc: openapi::Route::new("get", path, doc), hidden: false }
 }
 
 pub(super) const fn post(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {

@@ -3,6 +3,7 @@
 use super::{
     error,
     handler::{Handler, PathParams},
+    nearest::nearest,
     operation::{ModelPath, Operation},
     route::Route,
     routes::ROUTES,
@@ -28,7 +29,7 @@ pub(crate) enum Endpoint<'p> {
     /// A path of the table.
     Path(&'static [Route], Vec<(&'static str, &'p str)>),
     /// No route.
-    Unknown,
+    Unknown(&'p str),
 }
 
 /// The routes of each path.
@@ -50,10 +51,10 @@ impl<'p> Endpoint<'p> {
         if let Some((operation, path)) = Operation::parse(path) {
             return Self::Inference(operation, path);
         }
-        let Ok(found) = PATHS.at(path) else { return Self::Unknown };
+        let Ok(found) = PATHS.at(path) else { return Self::Unknown(path) };
         let routes: &'static [Route] = found.value;
         if !config.docs && routes.iter().all(Route::is_documentation) {
-            return Self::Unknown;
+            return Self::Unknown(path);
         }
         let names = routes.first().into_iter().flat_map(Route::params);
         let params = names.filter_map(|name| Some((name, found.params.get(name)?))).collect();
@@ -67,7 +68,7 @@ impl<'p> Endpoint<'p> {
         let of_method = if method == Method::POST { Category::Inference } else { Category::Metadata };
         match self {
             Self::Inference(..) => Requirement::Category(Category::Inference),
-            Self::Unknown => Requirement::Category(of_method),
+            Self::Unknown(_) => Requirement::Category(of_method),
             Self::Path(routes, _) => {
                 let other = routes.first().filter(|route| route.requires != Requirement::Nothing);
                 let route = find(routes, method).or(other);
@@ -85,7 +86,11 @@ impl<'p> Endpoint<'p> {
     ) -> Response<Body> {
         let (routes, params) = match self {
             Self::Inference(..) => return not_allowed("POST"),
-            Self::Unknown => return error::not_found(),
+            Self::Unknown(path) => {
+                let docs = context.app.config.docs;
+                let shown = ROUTES.iter().filter(|route| !route.hidden && (docs || !route.is_documentation()));
+                return error::not_found(nearest(shown, path));
+            }
             Self::Path(routes, params) => (routes, params),
         };
         let Some(route) = find(routes, method) else { return not_allowed(&allowed(routes)) };
@@ -110,7 +115,7 @@ pub(crate) async fn metrics_only<B: RequestBody>(
     request: (&HeaderMap, B),
 ) -> Response<Body> {
     let endpoint = Endpoint::find(&context.app.config, path);
-    let endpoint = if path == "/metrics" { endpoint } else { Endpoint::Unknown };
+    let endpoint = if path == "/metrics" { endpoint } else { Endpoint::Unknown("") };
     endpoint.respond(context, method, request).await
 }
 

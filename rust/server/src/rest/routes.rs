@@ -9,7 +9,7 @@ use super::{
     operation::{GenerateMode, Operation, V1Verb},
     route::{
         HEALTH, HIDDEN, LOGGING, METADATA, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY, STATISTICS, TRACE,
-        get, infer, post,
+        get, get_by, infer, post,
     },
 };
 use penstock_wire::openapi::{Tag, Takes};
@@ -28,6 +28,7 @@ const READY: &str = "Whether the model takes requests";
 const CONFIG: &str = "The model's configuration in Triton's form";
 const DONE: &str = "Counts and durations of the model";
 const TUNES: &str = "Changes how the model batches while it serves, where the server lets clients do so";
+const VALUES: &str = "Inference with values in the types of the handler";
 const FLAT: &str = "Inference with one flat object each way";
 const FLAT_STREAM: &str = "Flat objects as server-sent events";
 const FORGETS: &str = "Unregisters a region; an unknown region is not an error";
@@ -117,8 +118,8 @@ pub(crate) static ROUTES: &[Route] = &[
         Takes::InferStream,
         ("infer_stream_version", Tag::Inference, STREAM),
     ),
-    infer("/models/{model}", PLAIN, Takes::Plain, ("call", Tag::Inference, "Call")),
-    infer("/models/{model}/versions/{version}", PLAIN, Takes::Plain, ("call_version", Tag::Inference, "Call")),
+    infer("/models/{model}", PLAIN, Takes::Plain, ("call", Tag::Inference, VALUES)),
+    infer("/models/{model}/versions/{version}", PLAIN, Takes::Plain, ("call_version", Tag::Inference, VALUES)),
     get(
         "/v2/models/stats",
         STATISTICS,
@@ -282,7 +283,7 @@ pub(crate) static ROUTES: &[Route] = &[
     ),
     get("/metrics", STATISTICS, server::metrics, ("metrics", Tag::Server, "Metrics for Prometheus"))
         .text(server::OPENMETRICS),
-    get("/", HEALTH, server::alive, ("alive", Tag::V1, "Whether the server runs")).json("Alive"),
+    get_by("/", HEALTH, Handler::Negotiated(server::root), ("alive", Tag::V1, "Whether the server runs")).json("Alive"),
     get("/v1/models", METADATA, models::list, ("v1_models", Tag::V1, "The names of all models")).json("ModelNames"),
     get("/v1/models/{model}", METADATA, models::ready, ("v1_ready", Tag::V1, READY)).json("ModelReady").unready(),
     get("/v1/models/{model}/versions/{version}", METADATA, models::ready, ("v1_ready_version", Tag::V1, READY))

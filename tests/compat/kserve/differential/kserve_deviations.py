@@ -16,7 +16,7 @@ _AWAY = "an unknown model is not ready, as V2's response has no other value"
 
 _ROUTES = [
     Deviation("get /v2/?|grpc server", "Penstock's version and extensions", '"binary_tensor_data"'),
-    Deviation("get /(nope|v1/nope|docs)", "`error`, as in all responses", r'404, .*"error": "Not Found"'),
+    Deviation("get /(nope|v1/nope|docs)", "`error`, as in all responses", r'404, .*"error": "Not Found'),
     Deviation("get /v2/repository/index", "supported by POST", '405, .*"allow": "POST"'),
     Deviation("another verb", "`error`, as in all responses", r'405, .*"error": "Method Not Allowed"'),
     Deviation(r"get /v2/models/double/versions/1|infer of a version", "version 1 is the model", r'"status": 200'),

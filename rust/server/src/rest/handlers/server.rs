@@ -7,9 +7,12 @@ use crate::{
     state::Context,
 };
 use bytes::Bytes;
-use http::{HeaderValue, Response, header::CONTENT_TYPE};
+use http::{
+    HeaderMap, HeaderValue, Response, StatusCode,
+    header::{ACCEPT, CONTENT_TYPE, LOCATION, VARY},
+};
 use penstock_core::Result;
-use penstock_wire::rest::metadata as wire;
+use penstock_wire::rest::{media_ranges, metadata as wire};
 
 /// Media type of the metrics.
 pub(crate) const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -31,9 +34,20 @@ pub(crate) fn ready(context: &Context, _: &PathParams) -> Result<Response<Body>>
     Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::ready(reason)))
 }
 
-/// `GET /`: liveness of KServe's V1 protocol.
-pub(crate) fn alive(_: &Context, _: &PathParams) -> Result<Response<Body>> {
-    Ok(error::json(200, wire::alive()))
+/// `GET /`: liveness of KServe's V1 protocol; browsers are sent to the page at `/docs`.
+pub(crate) fn root(context: &Context, headers: &HeaderMap) -> Result<Response<Body>> {
+    let mut response = error::json(200, wire::alive());
+    if !context.app.config.docs {
+        return Ok(response);
+    }
+    let accept = headers.get(ACCEPT).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    if media_ranges(accept).first() == Some(&"text/html") {
+        *response.status_mut() = StatusCode::FOUND;
+        // Relative: a proxy may serve this at a longer path.
+        response.headers_mut().insert(LOCATION, HeaderValue::from_static("docs"));
+    }
+    response.headers_mut().insert(VARY, HeaderValue::from_static("accept"));
+    Ok(response)
 }
 
 /// `GET /metrics`.
