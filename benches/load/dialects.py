@@ -81,6 +81,9 @@ def request(dialect: str, model: str, sent: Sent) -> Message:
             return Message(json.dumps({"inputs": [described]}).encode(), (_JSON,))
         case "rows":
             return Message(f'{{"x":[{sent.json}]}}'.encode(), (_JSON,))
+        case "records":
+            rows = [dict(zip("abcd", row, strict=True)) for row in np.asarray(sent.values).tolist()]
+            return Message(json.dumps({"rows": rows}).encode(), (_JSON,))
     raise ValueError(f"unknown dialect {dialect!r}")
 
 
@@ -109,6 +112,8 @@ def values_of(dialect: str, body: bytes) -> Array:
         return _grpc_values(body)
     if dialect == "rows":
         return np.array(json.loads(body), np.float32).ravel()
+    if dialect == "records":
+        return np.array([row["total"] for row in json.loads(body)], np.float32)
     if dialect == "raw" or not body.startswith(b"{"):
         # MessagePack's binary is the last item of the map; whole floats from the end are the tensor and a bit more.
         return np.frombuffer(body[len(body) % 4 :], np.float32)

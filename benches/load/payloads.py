@@ -19,6 +19,7 @@ _TEXT = "The quick brown fox jumps over the lazy dog while the server batches se
 
 INPUTS = {
     "row": _floats(1, 16),
+    "records": _floats(8, 4),
     "picture": _floats(1, 3, 640, 640),
     "thumbnail": _floats(1, 3, 224, 224),
     "text": Sent((1, 1), (_TEXT,)),

@@ -18,8 +18,11 @@ GRPC_PATH = "/inference.GRPCInferenceService/ModelInfer"
 _PROTOCOL = {"json": "json", "bin": "bin", "grpc": "grpc"}
 
 
-def _protocol_path(model: str, _dialect: str) -> str:
-    return f"/v2/models/{model}/infer"
+_TYPED = {**_PROTOCOL, "records": "records"}
+
+
+def _protocol_path(model: str, dialect: str) -> str:
+    return f"/models/{model}" if dialect == "records" else f"/v2/models/{model}/infer"
 
 
 @dataclass(frozen=True)
@@ -81,9 +84,9 @@ def _limit(name: str, mode: str, dialects: Mapping[str, str] = _PROTOCOL) -> Sys
     return System(name, command, dialects)
 
 
-def _by_hand(name: str) -> System:
+def _by_hand(name: str, dialects: Mapping[str, str] | None = None) -> System:
     """A server with a hand-written route, without a batcher."""
-    dialects = {"json": "json", "bin": "raw"}
+    dialects = {"json": "json", "bin": "raw", **(dialects or {})}
     return _peer(name, dialects=dialects, path=_by_hand_path, batching=False)
 
 
@@ -105,7 +108,7 @@ _LIST = [
     _limit("echo", "threads"),
     _limit("echo-1", "thread"),
     _limit("epoll", "epoll", {"json": "json", "bin": "bin"}),
-    System("penstock", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py")]),
+    System("penstock", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py")], _TYPED),
     System("inline", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py"), "inline"]),
     System("processes", lambda _launch: [sys.executable, str(SERVERS / "penstock_server.py"), "processes"]),
     _peer("triton-py", venv="pytriton", environment=_LIBPYTHON),
@@ -124,7 +127,7 @@ _LIST = [
         path=lambda model, _dialect: f"/{model}",
         environment=_RAY_FAST,
     ),
-    _by_hand("fastapi"),
+    _by_hand("fastapi", {"records": "records"}),
     _by_hand("granian"),
     _by_hand("fastpysgi"),
 ]

@@ -17,7 +17,7 @@ class Workload:
     model: str
     """The model's name at the server; the models are `servers/models.py`."""
     wires: tuple[str, ...]
-    """The wire formats: "json", "bin" (JSON and raw tensors) and "grpc"."""
+    """The wire formats: "json", "bin" (JSON and raw tensors), "grpc", and "records" (typed JSON objects)."""
     connections: tuple[int, ...]
     """Requests in flight."""
     input: str = "row"
@@ -81,6 +81,14 @@ _LIST = [
         (1, 8, 64),
         batching=True,
         unbatched_too=True,
+    ),
+    Workload(
+        "records",
+        "8 records of 4 numbers, checked by their class",
+        "records",
+        ("records",),
+        (1, 8, 64),
+        input="records",
     ),
     Workload("python", "some milliseconds of plain Python a request", "python", ("json",), (4,)),
     Workload("m2mean", "4.9 MB in, 3 floats out", "m2mean", ("bin", "grpc"), (1, 8), input="picture"),

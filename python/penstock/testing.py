@@ -267,7 +267,13 @@ def _result(body: bytes, json_length: int | None) -> Result:
     head = json.loads(body if json_length is None else body[:json_length])
     names = ("model_name", "model_version", "id")
     model, version, request_id = (str(head.get(name) or "") for name in names)
-    return Result((model, version, request_id, head.get("parameters", {}), rest_encoding.decode(body, json_length)))
+    documents = [output["name"] for output in head["outputs"] if _is_document(output)]
+    outputs = rest_encoding.decode(body, json_length)
+    return Result((model, version, request_id, head.get("parameters", {}), outputs, documents))
+
+
+def _is_document(output: Mapping[str, Any]) -> bool:
+    return bool(output.get("parameters", {}).get("content_type") == "application/json")
 
 
 def _events(body: bytes) -> Iterator[Result]:

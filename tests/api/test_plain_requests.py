@@ -318,6 +318,32 @@ def test_client_sends_frames_and_classes_as_documents() -> None:
             client.infer("wines", rows=object())
 
 
+@pytest.mark.parametrize("scheme", ["http", "grpc"])
+def test_result_has_the_values_that_the_handler_returned(scheme: str) -> None:
+    @model
+    def text(word: str) -> str:
+        return word
+
+    @model
+    def count(n: int) -> int:
+        return n + 1
+
+    @model
+    def both(n: int) -> tuple[list[float], dict[str, int], bytes]:
+        return [0.5, n], {"n": n}, b"\xff"
+
+    server = Server(text, count, both, wines, batched_wines, http="127.0.0.1:0", grpc="127.0.0.1:0")
+    with server, HttpClient(server.http_url if scheme == "http" else server.grpc_url) as client:
+        assert client.infer("text", word="5").json() == "5"
+        assert client.infer("count", n=1).json() == 2
+        values = {"output_0": [0.5, 1.0], "output_1": {"n": 1}, "output_2": b"\xff"}
+        assert client.infer("both", n=1).json() == client.infer("both", n=1).to_python() == values
+        for name in ("wines", "batched_wines"):
+            document = np.array(json.dumps([{"alcohol": 9.0}]), object)
+            rows = document if name == "wines" else np.array([json.dumps({"alcohol": 9.0})], object)
+            assert client.infer(name, rows=rows).json() == [{"quality": 4.5}]
+
+
 def test_streaming_model_sends_events() -> None:
     @model
     def count(up_to: int) -> Iterator[dict[str, int]]:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import uvicorn
 from fastapi import FastAPI, Request, Response
+from pydantic import BaseModel
 
 import by_hand
 import models
@@ -36,6 +37,26 @@ async def infer(name: str, request: Request) -> Response:
 async def raw(name: str, request: Request) -> Response:
     output = await compute(name, by_hand.from_raw(name, await request.body()))
     return Response(by_hand.to_raw(name, output), media_type="application/octet-stream")
+
+
+class Record(BaseModel):
+    a: float
+    b: float
+    c: float
+    d: float
+
+
+class Records(BaseModel):
+    rows: list[Record]
+
+
+class Total(BaseModel):
+    total: float
+
+
+@app.post("/models/records")
+async def records(body: Records) -> list[Total]:
+    return [Total(total=row.a + row.b + row.c + row.d) for row in body.rows]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -13,6 +14,24 @@ if "processes" in sys.argv:
     INSTANCES: Threads | Processes = Processes(models.WORKERS)
 else:
     INSTANCES = Threads(models.WORKERS, inline="inline" in sys.argv)
+
+
+@dataclass
+class Record:
+    a: float
+    b: float
+    c: float
+    d: float
+
+
+@dataclass
+class Total:
+    total: float
+
+
+@model(instances=INSTANCES, max_queue=models.MAX_QUEUE)
+def records(rows: list[Record]) -> list[Total]:
+    return [Total(row.a + row.b + row.c + row.d) for row in rows]
 
 
 def build(name: str, alias: str = "") -> Model:
@@ -29,7 +48,7 @@ def build(name: str, alias: str = "") -> Model:
 
 
 # At the top level, so that its processes can import them.
-MODELS = {name: build(name) for name in models.NAMES}
+MODELS = {name: records if name == "records" else build(name) for name in models.NAMES}
 COPIES = [build(models.NAMES[0], f"copy-{number}") for number in range(models.COPIES)]
 
 if __name__ == "__main__":

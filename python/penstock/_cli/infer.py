@@ -63,15 +63,8 @@ def run(options: argparse.Namespace) -> int:
                 results: Iterable[Result] = client.stream(options.model, call.pop("inputs"), **call)
             else:
                 results = iter([client.infer(options.model, call.pop("inputs"), **call)])
-            documents: frozenset[str] | None = None
             for result in results:
-                if (
-                    documents is None
-                    and options.save is None
-                    and any(value.dtype == object for value in result.values())
-                ):
-                    documents = _documents(client.metadata(options.model, version=options.model_version))
-                _print_or_save(result, options.save, documents or frozenset())
+                _print_or_save(result, options.save)
     except (PenstockError, OSError, ValueError) as error:
         print(f"penstock: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         return 1
@@ -159,19 +152,11 @@ def _inline(text: str) -> Any:
         return text
 
 
-def _documents(metadata: Mapping[str, Any]) -> frozenset[str]:
-    """The outputs whose elements are JSON documents."""
-    outputs = metadata.get("outputs", [])
-    json_type = {"content_type": "application/json"}
-    return frozenset(output["name"] for output in outputs if output.get("parameters") == json_type)
-
-
-def _print_or_save(result: Result, file: str | None, documents: frozenset[str]) -> None:
+def _print_or_save(result: Result, file: str | None) -> None:
     import numpy as np
 
     if file is None:
-        shown = {name: _plain(value.tolist(), parses=name in documents) for name, value in result.items()}
-        print(json.dumps(shown, ensure_ascii=False), flush=True)
+        print(json.dumps(result.to_python(), ensure_ascii=False, default=_escaped), flush=True)
         return
     text = [name for name, value in result.items() if value.dtype == object]
     if text:
@@ -185,10 +170,5 @@ def _print_or_save(result: Result, file: str | None, documents: frozenset[str]) 
         np.savez(file, **arrays)
 
 
-def _plain(value: Any, *, parses: bool) -> Any:
-    """The value as JSON; `parses` is whether bytes are JSON documents."""
-    if isinstance(value, list):
-        return [_plain(item, parses=parses) for item in value]
-    if parses and isinstance(value, bytes):
-        return json.loads(value)
-    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else value
+def _escaped(value: bytes) -> str:
+    return value.decode(errors="backslashreplace")

@@ -11,8 +11,8 @@ import numpy as np
 __all__ = ["Answer", "Result"]
 
 Array = np.ndarray[Any, Any]
-Answer = tuple[str, str, str, "dict[str, bool | int | float | str]", "dict[str, Array]"]
-"""Response from the compiled extension: model, version, id, parameters, outputs."""
+Answer = tuple[str, str, str, "dict[str, bool | int | float | str]", "dict[str, Array]", "list[str]"]
+"""Response from the compiled extension: model, version, id, parameters, outputs, names of outputs of documents."""
 
 
 class Result(Mapping[str, Array]):
@@ -28,7 +28,7 @@ class Result(Mapping[str, Array]):
         ((1, 16), 'double', '1')
     """
 
-    __slots__ = ("_outputs", "id", "model", "parameters", "version")
+    __slots__ = ("_documents", "_outputs", "id", "model", "parameters", "version")
 
     model: str
     """Name of the model, from the server."""
@@ -40,7 +40,7 @@ class Result(Mapping[str, Array]):
     """Parameters of the response."""
 
     def __init__(self, answer: Answer) -> None:
-        self.model, self.version, self.id, self.parameters, self._outputs = answer
+        self.model, self.version, self.id, self.parameters, self._outputs, self._documents = answer
 
     @property
     def value(self) -> Array:
@@ -66,19 +66,24 @@ class Result(Mapping[str, Array]):
         return b"".join(value.ravel().tolist()).decode()
 
     def json(self) -> Any:
-        """The only output as JSON: the value of its document, or a list of one value per row.
-
-        Numbers are those of the array; a BYTES element must be a JSON document.
+        """What the handler returned: `to_python()`, or of a single output its value.
 
         Raises:
-            ValueError: there is no single output, or an element is not a JSON document.
+            ValueError: an element that should be a JSON document is none.
         """
-        value = self.value
-        if value.dtype != object:
-            return value.tolist()
-        if value.ndim == 0:
-            return json.loads(value.item())
-        return [json.loads(element) for element in value.ravel().tolist()]
+        values = self.to_python()
+        return next(iter(values.values())) if len(values) == 1 else values
+
+    def to_python(self) -> dict[str, Any]:
+        """The outputs by name in Python's own types.
+
+        JSON documents are parsed. Numbers are lists of the array's shape, or one number for an output without axes;
+        BYTES are `str` in the same way, and `bytes` where they are not UTF-8.
+
+        Raises:
+            ValueError: an element that should be a JSON document is none.
+        """
+        return {name: _value(array, parses=name in self._documents) for name, array in self._outputs.items()}
 
     def __getitem__(self, name: str) -> Array:
         try:
@@ -104,3 +109,19 @@ class Result(Mapping[str, Array]):
     def __repr__(self) -> str:
         shown = ", ".join(f"{name}={value.dtype}{list(value.shape)}" for name, value in self._outputs.items())
         return f"<Result of {self.model!r}: {shown or 'no outputs'}>"
+
+
+def _value(array: Array, *, parses: bool) -> Any:
+    """An output in Python's own types; `parses` is whether its elements are JSON documents."""
+    return array.tolist() if array.dtype != object else _text(array.tolist(), parses=parses)
+
+
+def _text(value: Any, *, parses: bool) -> Any:
+    if isinstance(value, list):
+        return [_text(item, parses=parses) for item in value]
+    if parses:
+        return json.loads(value)
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value

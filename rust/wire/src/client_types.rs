@@ -3,6 +3,11 @@
 use penstock_core::{Error, Kind, Parameters, Tensor};
 use smallvec::SmallVec;
 
+/// Parameter of a tensor that names the form of its elements.
+pub(crate) const CONTENT_TYPE: &str = "content_type";
+/// Its value for JSON documents.
+pub(crate) const JSON: &str = "application/json";
+
 /// A tensor and its name.
 #[derive(Clone, Debug)]
 pub struct NamedTensor {
@@ -42,6 +47,8 @@ pub struct ClientResponse {
     pub parameters: Parameters,
     /// The outputs, in the server's order.
     pub outputs: SmallVec<[NamedTensor; 2]>,
+    /// Names of the outputs whose elements are JSON documents: their parameter `content_type` says so.
+    pub documents: Vec<String>,
 }
 
 impl ClientResponse {

@@ -3,7 +3,7 @@
 //! A raw-request model declares no inputs and outputs. It accepts any tensors, or a raw HTTP request to one of its
 //! routes. A batch is a list of whole requests: rows are not joined.
 
-use super::{Headers, InferResponse, Parameters, SplicedBody, Timings};
+use super::{Headers, InferResponse, Parameters, RequestedOutput, SplicedBody, Timings};
 use crate::{Error, ModelSpec, Outputs, Queueing, Result, TensorSpec, VersionPolicy};
 use bytes::Bytes;
 use std::{borrow::Cow, sync::Arc};
@@ -123,6 +123,12 @@ impl InferResponse {
             Some(head) => head.names.get(index).map(|name| &**name),
             None => spec.outputs.get(index).map(|output| &*output.name),
         }
+    }
+
+    /// Reports whether the elements of an output are sent as JSON documents.
+    pub fn is_document(&self, spec: &ModelSpec, requested: RequestedOutput) -> bool {
+        let declared = self.head.is_none() && requested.classes == 0;
+        declared && spec.outputs.get(requested.index).is_some_and(|output| output.document)
     }
 
     /// Declaration of a raw-request model's response; `None` for other models.

@@ -8,10 +8,10 @@ use penstock_client::{ClientResponse, Failure, RawResponse};
 use pyo3::{
     exceptions::PyRuntimeError,
     prelude::*,
-    types::{PyBytes, PyDict, PyString, PyTuple},
+    types::{PyBytes, PyDict, PyList, PyString, PyTuple},
 };
 
-/// Converts a response: model, version, id, parameters by name, arrays by name.
+/// Converts a response: model, version, id, parameters by name, arrays by name, names of outputs of JSON documents.
 pub(super) fn object(py: Python<'_>, answer: ClientResponse) -> PyResult<Bound<'_, PyTuple>> {
     let parameters = PyDict::new(py);
     for (name, value) in answer.parameters {
@@ -30,6 +30,7 @@ pub(super) fn object(py: Python<'_>, answer: ClientResponse) -> PyResult<Bound<'
             PyString::new(py, &answer.id).into_any(),
             parameters.into_any(),
             outputs.into_any(),
+            PyList::new(py, answer.documents)?.into_any(),
         ],
     )
 }

@@ -6,7 +6,7 @@
 //! the client's few included:
 //!
 //! ```text
-//! valgrind --tool=callgrind instructions json|binary|grpc|json-150k|binary-4.9mb|grpc-4.9mb|stream|grpc-stream COUNT
+//! valgrind --tool=callgrind instructions SCENARIO COUNT
 //! ```
 //!
 //! `python -m benches.instructions` runs and compares all of them.

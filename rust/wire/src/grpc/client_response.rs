@@ -6,7 +6,12 @@ use super::{
     parameters,
     splitter::{Layout, Raw, Splitter},
 };
-use crate::{ClientResponse, Limits, NamedTensor, client_types::response_error, request::MAX_PARAMETERS};
+use crate::{
+    ClientResponse, Limits, NamedTensor,
+    client_types::{CONTENT_TYPE, JSON, response_error},
+    generated::inference::infer_parameter::ParameterChoice,
+    request::MAX_PARAMETERS,
+};
 use bytes::Bytes;
 use penstock_core::{Buffer, Datatype, Error, Kind, MAX_RANK, Result, Shape, Tensor, element_count};
 use prost::Message as _;
@@ -91,6 +96,8 @@ fn answer(message: ResponseMessage, raw: Raw) -> Result<ClientResponse> {
     }
     let all_have_one = raw.len() == count;
     let mut raw = raw.into_iter();
+    let documents = message.outputs.iter().filter(|output| is_document(output)).map(|output| output.name.clone());
+    let documents = documents.collect();
     let outputs = message.outputs.into_iter().map(|output| {
         let header = header(&output)?;
         let typed = !output.contents.is_empty() || header.count == 0;
@@ -109,7 +116,13 @@ fn answer(message: ResponseMessage, raw: Raw) -> Result<ClientResponse> {
         version: message.model_version,
         id: message.id,
         parameters: parameters::plain(message.parameters),
+        documents,
     })
+}
+
+fn is_document(output: &TensorMessage) -> bool {
+    let choice = output.parameters.get(CONTENT_TYPE).and_then(|given| given.parameter_choice.as_ref());
+    matches!(choice, Some(ParameterChoice::StringParam(given)) if given == JSON)
 }
 
 fn header(output: &TensorMessage) -> Result<TensorHeader> {

@@ -5,10 +5,12 @@ use super::{
     parameters,
     protobuf::{put_varint, varint_size},
 };
+use crate::client_types::{CONTENT_TYPE, JSON};
 use crate::generated::{inference as pb, inference::model_infer_response::InferOutputTensor};
 use bytes::{BufMut, Bytes, BytesMut};
 use penstock_core::{
-    BodyChunks, Buffer, Error, InferResponse, Kind, ModelSpec, Parameters, ResponseHead, ResponsePlan, Result, Tensor,
+    BodyChunks, Buffer, Error, InferResponse, Kind, ModelSpec, Parameter, Parameters, ResponseHead, ResponsePlan,
+    Result, Tensor,
     copies::{self, Step},
 };
 use prost::Message;
@@ -32,6 +34,8 @@ const RAW_OUTPUT_CONTENTS: u8 = 6 << 3 | 2;
 const OUTPUT_NAME: u8 = 1 << 3 | 2;
 const OUTPUT_DATATYPE: u8 = 2 << 3 | 2;
 const OUTPUT_SHAPE: u8 = 3 << 3 | 2;
+/// The parameter `content_type` of an output whose elements are JSON documents, as field 4 of the output.
+const DOCUMENT: &[u8] = b"\x22\x22\x0a\x0ccontent_type\x12\x12\x1a\x10application/json";
 
 type Outputs<'a> = SmallVec<[Output<'a>; 4]>;
 
@@ -45,6 +49,8 @@ pub(super) struct Output<'a> {
     pub(super) size: usize,
     /// The elements are in shared memory: the raw entry is empty.
     shared: bool,
+    /// The elements are JSON documents.
+    document: bool,
 }
 
 /// Builds the response message. Outputs with shared buffers become views; others are copied.
@@ -188,7 +194,12 @@ impl<'a> Output<'a> {
         let shape = tensor.shape().iter().map(|&dim| varint_size(dim as u64)).sum();
         let packed = if shape == 0 { 0 } else { delimited_size(shape) };
         let size = text_size(name) + text_size(tensor.datatype().name()) + packed;
-        Self { name, tensor, shape, size, shared: false }
+        Self { name, tensor, shape, size, shared: false, document: false }
+    }
+
+    /// Marks its elements as JSON documents.
+    fn document(self) -> Self {
+        Self { size: self.size + DOCUMENT.len(), document: true, ..self }
     }
 
     /// Writes it as field 5: an output of a response, an input of a request.
@@ -199,6 +210,9 @@ impl<'a> Output<'a> {
         if self.shape > 0 {
             put_key(buffer, OUTPUT_SHAPE, self.shape);
             self.tensor.shape().iter().for_each(|&dim| put_varint(buffer, dim as u64));
+        }
+        if self.document {
+            buffer.put_slice(DOCUMENT);
         }
     }
 
@@ -222,6 +236,7 @@ impl<'a> Output<'a> {
             datatype: self.tensor.datatype().name().to_owned(),
             // A dimension of a tensor in memory is far below `i64::MAX`; with a zero dimension another may be larger.
             shape: self.tensor.shape().iter().map(|&dim| dim as i64).collect(),
+            parameters: self.document.then(json_type).into_iter().collect(),
             ..InferOutputTensor::default()
         }
     }
@@ -230,12 +245,20 @@ impl<'a> Output<'a> {
 fn outputs<'a>(spec: &'a ModelSpec, plan: &ResponsePlan, response: &'a InferResponse) -> Result<Outputs<'a>> {
     let selected = response.selected(plan).into_iter();
     let outputs = selected.map(|(requested, tensor)| match response.output_name(spec, requested.index) {
-        Some(name) => Ok(Output { shared: requested.shared, ..Output::new(name, tensor) }),
+        Some(name) => {
+            let output = Output { shared: requested.shared, ..Output::new(name, tensor) };
+            Ok(if response.is_document(spec, requested) { output.document() } else { output })
+        }
         None => {
             Err(Error::new(Kind::Internal, format!("model '{}' returned more outputs than it declares", spec.name)))
         }
     });
     outputs.collect()
+}
+
+/// The parameter that [`DOCUMENT`] encodes.
+fn json_type() -> (String, pb::InferParameter) {
+    (CONTENT_TYPE.to_owned(), parameters::encoded(&Parameter::String(JSON.to_owned())))
 }
 
 fn encoded_parameters(given: &Parameters) -> Vec<u8> {

@@ -7,7 +7,11 @@ use crate::json::{
     reader::{Reader, Skip},
     target::Target,
 };
-use crate::{ClientResponse, Limits, NamedTensor, client_types::response_error, json::number};
+use crate::{
+    ClientResponse, Limits, NamedTensor,
+    client_types::{CONTENT_TYPE, JSON, response_error},
+    json::number,
+};
 use penstock_core::{
     AlignedBuffer, Buffer, Datatype, Error, MAX_RANK, Parameter, Parameters, Result, Shape, Tensor,
     aligned_with_capacity, byte_size,
@@ -34,6 +38,8 @@ struct Part {
     at: usize,
     /// Total size in bytes.
     size: usize,
+    /// Its elements are JSON documents.
+    document: bool,
 }
 
 /// Maximum of zeros written ahead of the bytes that replace them: they are still in the CPU cache then.
@@ -102,6 +108,9 @@ impl ResponseDecoder {
     /// `Internal` when bytes are missing, or BYTES framing is broken.
     pub fn finish(mut self) -> Result<ClientResponse> {
         for part in self.parts {
+            if part.document {
+                self.answer.documents.push(part.name.clone());
+            }
             let output = part.finish().map_err(|error| response_error(&error))?;
             self.answer.outputs.push(output);
         }
@@ -205,17 +214,18 @@ impl ResponseJson<'_> {
         let missing = |key: &str| Error::invalid(format!("output '{name}' has no '{key}'"));
         let datatype = datatype.ok_or_else(|| missing("datatype"))?;
         let shape: Shape = shape.ok_or_else(|| missing("shape"))?;
-        let mut part = Part { name, datatype, shape, buffer: aligned_with_capacity(0), at: 0, size: 0 };
+        let mut part =
+            Part { name, datatype, shape, buffer: aligned_with_capacity(0), at: 0, size: 0, document: false };
+        let content_type = parameters.iter().find(|(name, _)| name == CONTENT_TYPE);
+        let is = |kind| matches!(content_type, Some((_, Parameter::String(given))) if given == kind);
+        part.document = is(JSON);
         match (binary_size(&parameters)?, data_at) {
             (Some(size), _) => {
                 check_size(&part, size)?;
                 part.size = size;
             }
             (None, Some(at)) => {
-                let base64 = parameters.iter().any(|(name, value)| {
-                    name == "content_type" && matches!(value, Parameter::String(kind) if kind == "base64")
-                });
-                let target = self.target(&part.name, datatype, &part.shape, base64);
+                let target = self.target(&part.name, datatype, &part.shape, is("base64"));
                 part.buffer = array::read(&mut reader.from(at), &target)?;
                 (part.at, part.size) = (part.buffer.len(), part.buffer.len());
             }

@@ -1,5 +1,6 @@
 //! Encodes infer responses: JSON, and binary outputs after it.
 
+use crate::client_types::JSON;
 use crate::json::{
     string,
     write::{self, Style},
@@ -62,7 +63,8 @@ pub fn encode(
         }
         // The text of classes is the server's own, whatever form the request's text had.
         let style = Style { base64: style.base64 && requested.classes == 0, ..style };
-        write_output(&mut out, name(requested.index), *requested, tensor, style)?;
+        let content_type = (!style.base64 && response.is_document(spec, *requested)).then_some(JSON);
+        write_output(&mut out, (name(requested.index), content_type), *requested, tensor, style)?;
     }
     out.extend_from_slice(b"]}");
     let json_len = out.len();
@@ -127,7 +129,7 @@ pub(super) fn write_integer(out: &mut Vec<u8>, value: impl itoa::Integer) {
 
 fn write_output(
     out: &mut Vec<u8>,
-    name: &str,
+    (name, content_type): (&str, Option<&str>),
     requested: RequestedOutput,
     tensor: &Tensor,
     style: Style,
@@ -143,18 +145,31 @@ fn write_output(
         }
         write_integer(out, size);
     }
-    if requested.shared {
-        out.extend_from_slice(b"]}");
-    } else if requested.binary {
-        out.extend_from_slice(b"],\"parameters\":{\"binary_data_size\":");
-        write_integer(out, tensor.buffer().len());
-        out.extend_from_slice(b"}}");
-    } else {
-        out.extend_from_slice(b"],\"data\":");
-        write::write(out, name, tensor, style)?;
-        out.push(b'}');
+    out.push(b']');
+    let size = (requested.binary && !requested.shared).then(|| tensor.buffer().len());
+    if size.is_some() || content_type.is_some() {
+        write_form(out, size, content_type);
     }
+    if size.is_none() && !requested.shared {
+        out.extend_from_slice(b",\"data\":");
+        write::write(out, name, tensor, style)?;
+    }
+    out.push(b'}');
     Ok(())
+}
+
+/// Writes the parameters of an output: the size of its bytes after the JSON, and the form of its elements.
+fn write_form(out: &mut Vec<u8>, size: Option<usize>, content_type: Option<&str>) {
+    out.extend_from_slice(b",\"parameters\":{");
+    if let Some(size) = size {
+        out.extend_from_slice(b"\"binary_data_size\":");
+        write_integer(out, size);
+    }
+    if let Some(content_type) = content_type {
+        out.extend_from_slice(if size.is_some() { b",\"content_type\":" } else { b"\"content_type\":" });
+        string::write(out, content_type);
+    }
+    out.push(b'}');
 }
 
 /// Puts the binary outputs after the JSON: small ones joined, large ones as they are.
@@ -224,6 +239,23 @@ mod tests {
         let spec = identity(datatype, &[None]);
         let response = infer_response(vec![(datatype, &[count], bytes)]);
         encode(&spec, &ResponsePlan::default(), &response, &EncodeOptions { strict_json }).map(json)
+    }
+
+    #[test]
+    fn outputs_of_documents_name_their_content_type() {
+        let mut spec = identity(Datatype::Bytes, &[None]);
+        spec.outputs[0].document = true;
+        let response = infer_response(vec![(Datatype::Bytes, &[1], framed(&[b"{}"]))]);
+        let encoded = |plan: &ResponsePlan| encode(&spec, plan, &response, &EncodeOptions::default()).unwrap();
+        let head =
+            r#"{"model_name":"identity","model_version":"1","outputs":[{"name":"y","datatype":"BYTES","shape":[1]"#;
+        let text = r#","parameters":{"content_type":"application/json"},"data":["{}"]}]}"#;
+        assert_eq!(json(encoded(&ResponsePlan::default())), format!("{head}{text}"));
+        let base64 = ResponsePlan { base64: true, ..ResponsePlan::default() };
+        assert_eq!(json(encoded(&base64)), format!(r#"{head},"data":["e30="]}}]}}"#));
+        let binary = encoded(&ResponsePlan { binary: true, ..ResponsePlan::default() });
+        let tail = r#","parameters":{"binary_data_size":6,"content_type":"application/json"}}]}"#;
+        assert_eq!(&binary.chunks.concat()[..binary.json_len.unwrap()], format!("{head}{tail}").as_bytes());
     }
 
     #[test]

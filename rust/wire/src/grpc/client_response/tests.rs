@@ -41,7 +41,8 @@ fn message(outputs: Vec<InferOutputTensor>, raw: &[&[u8]]) -> pb::ModelInferResp
 
 #[test]
 fn responses_of_penstock_are_decoded() {
-    let spec = spec(vec![input("x", Datatype::Fp32, &[-1]), input("t", Datatype::Bytes, &[-1])]);
+    let mut spec = spec(vec![input("x", Datatype::Fp32, &[-1]), input("t", Datatype::Bytes, &[-1])]);
+    spec.outputs[1].document = true;
     let text = [&bytes_tensor::prefix(2).unwrap()[..], b"ab"].concat();
     let outputs = smallvec![
         Tensor::new(Datatype::Fp32, smallvec![2], Buffer::Shared(vec![1; 8].into())).unwrap(),
@@ -57,6 +58,7 @@ fn responses_of_penstock_are_decoded() {
             (client_response.model.as_str(), client_response.version.as_str(), client_response.id.as_str()),
             ("m", "1", "7")
         );
+        assert_eq!(client_response.documents, ["t_out"]);
         assert_eq!(client_response.flag("s"), Some(true));
         assert_eq!(client_response.flag("k"), None);
         assert_eq!(client_response.outputs.iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["x_out", "t_out"]);

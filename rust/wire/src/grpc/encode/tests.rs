@@ -34,6 +34,18 @@ fn empty_output_has_an_empty_raw_entry() {
 }
 
 #[test]
+fn outputs_of_documents_name_their_content_type() {
+    let (mut spec, infer_response) = infer_response(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
+    spec.outputs[1].document = true;
+    let plan = ResponsePlan::default();
+    let message = response(&spec, &plan, &infer_response).unwrap();
+    assert!(message.outputs[0].parameters.is_empty());
+    assert_eq!(message.outputs[1].parameters, [json_type()].into());
+    let bytes = joined(&encode(&spec, &plan, &infer_response).unwrap());
+    assert_eq!(ModelInferResponse::decode(bytes.as_slice()).unwrap(), message);
+}
+
+#[test]
 fn response_names_model_version_id_and_outputs() {
     let (spec, infer_response) = infer_response(&[Bytes::from_static(b"a"), Bytes::from_static(b"b")]);
     let requested = [RequestedOutput::new(1, false)];

@@ -39,6 +39,9 @@ fn responses_of_other_servers_are_decoded() {
     assert_eq!(client_response.outputs[1].tensor.as_slice(), b"\x01\0\0\0a");
     let base64 = output(r#""datatype":"BYTES","shape":[1],"parameters":{"content_type":"base64"},"data":["/w=="]"#);
     assert_eq!(decoded(base64.as_bytes(), &[], 0).unwrap().outputs[0].tensor.as_slice(), b"\x01\0\0\0\xff");
+    let document =
+        output(r#""datatype":"BYTES","shape":[],"parameters":{"content_type":"application/json"},"data":["1"]"#);
+    assert_eq!(decoded(document.as_bytes(), &[], 0).unwrap().documents, ["y"]);
     let strict = output(r#""datatype":"FP16","shape":[2],"data":[null,1]"#);
     assert_eq!(decoded(strict.as_bytes(), &[], 0).unwrap().outputs[0].tensor.as_slice(), [0, 0x7e, 0, 0x3c]);
     assert!(decoded(br#"{"outputs":[]}"#, &[], 0).unwrap().outputs.is_empty());
