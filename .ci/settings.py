@@ -46,6 +46,8 @@ ACCEPTED = dict.fromkeys(LISTS, "str | Iterable[str]") | {
     "address|same": "str | int | None",
     "seconds": "float | str",
     "size": "int | str",
+    "size|auto": "int | str | None",
+    "share": "float | str",
 }
 """Types of arguments, by kind, that differ from the types of the fields."""
 

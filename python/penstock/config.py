@@ -58,13 +58,34 @@ class ServerConfig:
     )
     write_timeout: float = _setting(30.0, "seconds", "time that a client may stall a response; 0 is no limit")
     max_connections: int = _setting(16384, "positive", "limit of open connections")
-    max_inflight_bytes: int = _setting(1 << 30, "size", "limit of request bodies in memory, in bytes")
+    max_connections_per_address: int = _setting(
+        0, "count", "limit of open connections of one client address, an IPv6 /64 network; 0 is no limit"
+    )
+    max_connection_age: float = _setting(
+        0.0, "seconds", "age at which a client is asked to open another connection; 0 is no limit"
+    )
+    max_connection_age_grace: float = _setting(
+        30.0, "seconds", "time that requests on such a connection have to finish; 0 is no limit"
+    )
+    http2_keepalive: float = _setting(30.0, "seconds", "interval of pings on HTTP/2 connections; 0 is none")
+    http2_keepalive_timeout: float = _setting(
+        20.0, "seconds", "time that a client has to acknowledge a ping; 0 is no limit"
+    )
+    max_inflight_bytes: int | None = _setting(
+        None, "size|auto", "limit of request bodies in memory, in bytes; auto: 1 GiB, or a quarter of the memory limit"
+    )
+    memory_shed: float = _setting(
+        0.95, "share", "share of the control group's memory limit above which requests are refused; 0 disables it"
+    )
     max_inflate_ratio: int = _setting(
         100, "positive", "limit of the ratio by which a compressed body may grow, beyond 1 MiB"
     )
     max_json_depth: int = _setting(64, "positive", "limit of nesting in a JSON body")
     request_timeout: float = _setting(0.0, "seconds", "time limit for a request from its arrival; 0 is no limit")
     flush_interval: float = _setting(0.0, "seconds", "time within which responses of one stream leave together")
+    drain_delay: float = _setting(
+        0.0, "seconds", "time for which a stopping server still serves, but reports that it is not ready"
+    )
     drain_timeout: float = _setting(30.0, "seconds", "time that requests have to finish when the server stops")
     dialect: Literal["penstock", "triton", "kserve"] = _setting(
         "penstock",

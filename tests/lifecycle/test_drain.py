@@ -185,3 +185,31 @@ def test_signal_while_models_load_aborts_the_start(tmp_path: Path) -> None:
         assert server.exit_status() == 0
         assert "Traceback" not in server.err
         assert server.out == ""
+
+
+def test_server_still_serves_for_the_delay_of_a_drain(gated: Gated) -> None:
+    gated.open()
+    with gated.serve("--drain-delay", "60s") as server:
+        channel = grpc.insecure_channel(server.grpc)
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        server.signal(signal.SIGTERM)
+        until(lambda: get(server.http, "/v2/health/ready").status == 503, "the server to be not ready")
+        assert get(server.http, "/v2/health/ready").error() == "the server is about to shut down"
+        assert get(server.http, "/v2/models/gated/ready").status == 503
+        assert get(server.http, "/v2/health/live").status == 200
+        assert not stub.ServerReady(service_pb2.ServerReadyRequest()).ready
+        assert infer(server.http, "gated", {"x": X}).status == 200
+        channel.close()
+        # A second signal skips the rest.
+        server.signal(signal.SIGTERM)
+        assert server.exit_status() == 0
+    assert "not ready, and serves for 60 s more; then requests have 30 s to finish" in server.err
+
+
+def test_drain_begins_after_its_delay(gated: Gated) -> None:
+    gated.open()
+    with gated.serve("--drain-delay", "1s") as server, connect(server.http) as sock:
+        server.signal(signal.SIGTERM)
+        until(lambda: get(server.http, "/v2/health/ready").status == 503, "the server to be not ready")
+        assert server.exit_status() == 0
+        assert sock.recv(1) == b""

@@ -74,7 +74,7 @@ def _picture():
 
 
 def totals(x):
-    """[B, 4] to [B, 1]: records with four numbers, where a server has types of its own for them."""
+    """[B, 4] to [B, 1]: typed records with four numbers."""
     return x.sum(axis=1, keepdims=True, dtype=np.float32)
 
 

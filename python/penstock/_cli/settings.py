@@ -34,11 +34,16 @@ GROUPS = {
     ),
     "times": (
         "request_timeout",
+        "drain_delay",
         "drain_timeout",
         "idle_timeout",
         "header_timeout",
         "body_timeout",
         "write_timeout",
+        "max_connection_age",
+        "max_connection_age_grace",
+        "http2_keepalive",
+        "http2_keepalive_timeout",
         "flush_interval",
     ),
     "limits and threads": (
@@ -46,7 +51,9 @@ GROUPS = {
         "resources",
         "max_body_bytes",
         "max_inflight_bytes",
+        "memory_shed",
         "max_connections",
+        "max_connections_per_address",
         "max_header_bytes",
         "max_headers",
         "max_json_depth",
@@ -119,7 +126,7 @@ def _checked(kind: str) -> Any:
 def shown(kind: str, default: Any) -> str:
     """The default of a setting, as a text."""
     if default is None:
-        return "off"
+        return "auto" if kind == "size|auto" else "off"
     if kind == "switch":
         return "on" if default else "off"
     if kind == "seconds":
@@ -134,6 +141,8 @@ _METAVARS = {
     "address": "ADDRESS",
     "seconds": "TIME",
     "size": "SIZE",
+    "size|auto": "SIZE",
+    "share": "SHARE",
     "count": "N",
     "positive": "N",
     "text": "TEXT",

@@ -29,11 +29,18 @@ class ServerOptions(TypedDict, total=False):
     min_body_rate: int
     write_timeout: float | str
     max_connections: int
-    max_inflight_bytes: int | str
+    max_connections_per_address: int
+    max_connection_age: float | str
+    max_connection_age_grace: float | str
+    http2_keepalive: float | str
+    http2_keepalive_timeout: float | str
+    max_inflight_bytes: int | str | None
+    memory_shed: float | str
     max_inflate_ratio: int
     max_json_depth: int
     request_timeout: float | str
     flush_interval: float | str
+    drain_delay: float | str
     drain_timeout: float | str
     dialect: Literal["penstock", "triton", "kserve"]
     timing_headers: bool

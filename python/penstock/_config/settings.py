@@ -33,6 +33,15 @@ _TEXTS = {"text": "printable text", "text|off": "printable text", "pattern": "a 
 _AMOUNTS = "amounts by name, such as gpu0=2,disk=1"
 
 _MAX_INTEGER = 2**63 - 1
+_SIZE = (1, _MAX_INTEGER, "a size of 1 byte or more, such as 64MiB")
+_INTEGERS = {
+    "count": (0, 4096, "an integer from 0 to 4096"),
+    "positive": (1, _MAX_INTEGER, "an integer of 1 or more"),
+    "size": _SIZE,
+    "size|auto": _SIZE,
+}
+"""Kinds of integers: the least, the most, and the expected value for messages."""
+
 _LONGEST_SECONDS = 366 * 86400.0
 
 
@@ -54,7 +63,7 @@ def check(kind: str, value: Any) -> None:
     Raises:
         ValueError: not a value of this kind; the message has the value and the expected form.
     """
-    if value is None and kind in _OPTIONAL:
+    if value is None and kind in (*_OPTIONAL, "size|auto"):
         return
     if kind in (*LISTS, "policy"):
         _check_repository(kind, value)
@@ -82,12 +91,11 @@ def _check_single(kind: str, value: Any) -> None:
     elif kind in SECRETS:
         if not isinstance(value, str) or value == "":
             raise ValueError("expected text")
-    elif kind == "count":
-        _require(_is_integer(value) and 0 <= value <= 4096, value, "an integer from 0 to 4096")
-    elif kind == "size":
-        _require(_is_integer(value) and 1 <= value <= _MAX_INTEGER, value, "a size of 1 byte or more, such as 64MiB")
-    elif kind == "positive":
-        _require(_is_integer(value) and 1 <= value <= _MAX_INTEGER, value, "an integer of 1 or more")
+    elif kind in _INTEGERS:
+        least, most, expected = _INTEGERS[kind]
+        _require(_is_integer(value) and least <= value <= most, value, expected)
+    elif kind == "share":
+        _require(_is_number(value) and 0 <= value <= 1, value, "a share from 0 to 1")
     else:
         choices = kind.split("|")
         _require(not isinstance(value, bool) and str(value) in choices, value, f"one of {', '.join(choices)}")
@@ -201,7 +209,12 @@ def _read(kind: str, text: str) -> Any:
         parts = text.split(os.pathsep if kind == "folders" else ",")
         names = tuple(name for part in parts if (name := part.strip()))
         return tuple(map(listeners.entry_with_host, names)) if kind == "listeners" else names
-    if kind == "size":
+    if kind == "size|auto" and text.lower() == "auto":
+        return None
+    if kind == "share":
+        _require(re.fullmatch(r"[0-9]{1,16}(\.[0-9]{1,9})?", text) is not None, text, "a share from 0 to 1")
+        return float(text)
+    if kind in ("size", "size|auto"):
         number, unit = _split(text, _SIZE_UNITS, "a size of 1 byte or more, such as 64MiB")
         return int(number * _SIZE_UNITS[unit])
     if kind == "seconds":

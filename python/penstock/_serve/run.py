@@ -126,7 +126,9 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
 
 
 def _drain(server: Server, signals: _Signals) -> list[str]:
-    echo(f"penstock: stopping: requests have {server.config.drain_timeout:g} s to finish; signal again to stop at once")
+    config = server.config
+    delay = f"not ready, and serves for {config.drain_delay:g} s more; then " if config.drain_delay else ""
+    echo(f"penstock: stopping: {delay}requests have {config.drain_timeout:g} s to finish; signal again to stop at once")
     stop = _Stop(server, None)
     while not stop.has_ended(_POLL_INTERVAL):
         if signals.count > 1:

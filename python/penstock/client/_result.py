@@ -66,7 +66,7 @@ class Result(Mapping[str, Array]):
         return b"".join(value.ravel().tolist()).decode()
 
     def json(self) -> Any:
-        """What the handler returned: `to_python()`, or of a single output its value.
+        """The value that the handler returned: `to_python()`, or of a single output its value.
 
         Raises:
             ValueError: an element that should be a JSON document is none.

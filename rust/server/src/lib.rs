@@ -23,3 +23,4 @@ pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Category, CloudEvents, Command, Compression, Config, Control,
     HeaderPattern, Limits, Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing,
 };
+pub use state::default_max_inflight_bytes;

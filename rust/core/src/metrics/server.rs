@@ -66,6 +66,10 @@ pub struct Metrics {
     pub body_bytes: Gauge,
     /// Bytes of large responses that are not sent yet.
     pub answer_bytes: Gauge,
+    /// Memory limit of the process's control group; 0 without one.
+    pub memory_limit_bytes: Gauge,
+    /// Memory that the control group uses and cannot drop; 0 without a limit.
+    pub memory_used_bytes: Gauge,
     /// Requests refused before their model was known.
     pub refused: Counter,
     /// Access log lines dropped because the log was too slow.
@@ -117,6 +121,8 @@ impl Default for Metrics {
             connections: Gauge::default(),
             body_bytes: Gauge::default(),
             answer_bytes: Gauge::default(),
+            memory_limit_bytes: Gauge::default(),
+            memory_used_bytes: Gauge::default(),
             refused: Counter::default(),
             log_dropped: Counter::default(),
             spans_dropped: Counter::default(),
@@ -191,6 +197,9 @@ impl Metrics {
         registry.register("connections", "Open connections", self.connections.clone());
         registry.register("body_bytes", "Bytes of requests in memory", self.body_bytes.clone());
         registry.register("answer_bytes", "Bytes of large responses that are not sent yet", self.answer_bytes.clone());
+        let (limit, used) = (self.memory_limit_bytes.clone(), self.memory_used_bytes.clone());
+        registry.register("memory_limit_bytes", "Memory limit of the control group; 0 without one", limit);
+        registry.register("memory_used_bytes", "Memory that the control group uses and cannot drop", used);
         registry.register(
             "refused",
             "Calls and inference requests refused before their model was known",

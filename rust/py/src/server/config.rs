@@ -8,7 +8,7 @@ use crate::{
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, Limits,
-    Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing,
+    Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing, default_max_inflight_bytes,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -62,6 +62,7 @@ impl<'py> ServerConfig<'_, 'py> {
             server_version => or_version,
             request_timeout => duration,
             flush_interval => duration,
+            drain_delay => |seconds: f64| duration(seconds).unwrap_or_default(),
             grpc_reflection,
             grpc_compression => |name: String| Compression::from_name(&name),
             log_level => |name: String| LogLevel::from_name(&name).unwrap_or(LogLevel::Warning),
@@ -90,7 +91,7 @@ impl<'py> ServerConfig<'_, 'py> {
         Ok(read_record!(self.0, Limits {
             max_body_bytes,
             max_inflate_ratio,
-            max_inflight_bytes,
+            max_inflight_bytes => |given: Option<usize>| given.unwrap_or_else(default_max_inflight_bytes),
             max_header_bytes,
             max_headers,
             header_timeout => or_unlimited,
@@ -99,6 +100,12 @@ impl<'py> ServerConfig<'_, 'py> {
             write_timeout => or_unlimited,
             idle_timeout => or_unlimited,
             max_connections,
+            max_connections_per_address,
+            max_connection_age => or_unlimited,
+            max_connection_age_grace => or_unlimited,
+            http2_keepalive => duration,
+            http2_keepalive_timeout => or_unlimited,
+            memory_shed,
             max_json_depth
             ; ..Limits::default()
         }))

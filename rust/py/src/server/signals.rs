@@ -228,6 +228,7 @@ impl ShutdownProgress {
             self.reported = signals;
             server.begin_drain(if signals == 1 { timeout } else { Duration::ZERO });
         }
+        server.advance_drain();
         if self.late.is_none() && server.is_late() {
             self.late = Some(now);
             let server = Arc::clone(server);

@@ -137,7 +137,7 @@ fn model_ready(context: &Context, message: &pb::ModelReadyRequest) -> pb::ModelR
     // Triton reports an unknown model as not ready too, and its clients wait for it.
     let found = find(context, &message.name, &message.version);
     let has_no_reason = matches!(Registry::reason(found), Ok(None));
-    pb::ModelReadyResponse { ready: has_no_reason && context.app.phase() != Phase::Draining }
+    pb::ModelReadyResponse { ready: has_no_reason && context.app.phase() < Phase::Leaving }
 }
 
 fn model_metadata(context: &Context, message: &pb::ModelMetadataRequest) -> Result<pb::ModelMetadataResponse> {

@@ -29,6 +29,8 @@ pub(crate) struct Activity {
     /// Streamed responses. Their pauses are the handler's.
     streams: AtomicU32,
     responded: AtomicBool,
+    /// Its next response is the last.
+    retired: AtomicBool,
     /// The socket does not accept the rest of a response.
     blocked: AtomicBool,
     /// The socket has accepted bytes since the last check.
@@ -65,6 +67,21 @@ impl Activity {
     /// its client could not know that the request was not processed.
     pub(crate) fn may_be_closed(&self) -> bool {
         self.responded.load(Ordering::Relaxed) || self.http2.load(Ordering::Relaxed)
+    }
+
+    /// Makes the next response the last one.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::Relaxed);
+    }
+
+    /// Reports whether the next response is the last one.
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::Relaxed)
+    }
+
+    /// Reports whether it speaks HTTP/2.
+    pub(crate) fn is_http2(&self) -> bool {
+        self.http2.load(Ordering::Relaxed)
     }
 
     /// Counts a chunked HTTP/1.1 request, and reports whether it had a `Content-Length` too.

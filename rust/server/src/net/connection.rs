@@ -7,7 +7,10 @@ use super::{
     tracked_body::TrackedBody,
 };
 use crate::{body::TimedBody, dispatch::Dispatcher, rest, settings::Limits};
-use http::{HeaderMap, Version, header::TRANSFER_ENCODING};
+use http::{
+    HeaderMap, HeaderValue, Version,
+    header::{CONNECTION, TRANSFER_ENCODING},
+};
 use http_body::Body as _;
 use hyper::{Request, body::Incoming, rt::Executor, service::service_fn};
 use hyper_util::{
@@ -55,7 +58,7 @@ where
 {
     let ConnectionSettings { builder, limits, connections, writing } = settings;
     let activity = Arc::new(Activity::new(writing));
-    let watched = connections.watch(&activity);
+    let watched = connections.watch(&activity, &limits);
     let io = TokioIo::new(WatchedSocket::new(socket, Arc::clone(&activity)));
     let service = service_fn(|request: Request<Incoming>| {
         let (dispatcher, busy) = (Arc::clone(&dispatcher), activity.enter());
@@ -75,7 +78,11 @@ where
                 dispatcher.respond(&head, &mut body, Protocol::Http).await
             };
             let activity = busy.end();
-            Ok::<_, Infallible>(response.map(|body| TrackedBody::new(body, version, &activity)))
+            let mut response = response.map(|body| TrackedBody::new(body, version, &activity));
+            if activity.is_retired() && version < Version::HTTP_2 {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok::<_, Infallible>(response)
         }
     });
     let mut connection = pin!(builder.serve_connection(io, service));
@@ -86,6 +93,14 @@ where
         }
         match watched.signal(cx) {
             None => Poll::Pending,
+            Some(Signal::Retire) => {
+                activity.retire();
+                if activity.is_http2() {
+                    connection.as_mut().graceful_shutdown();
+                    return connection.as_mut().poll(cx).map(drop);
+                }
+                Poll::Pending
+            }
             Some(Signal::Finish) => {
                 // Otherwise its first response closes it.
                 if activity.may_be_closed() {
@@ -140,6 +155,8 @@ pub(crate) fn builder(limits: &Limits) -> Builder<StreamExecutor> {
         .initial_stream_window_size(limits.http2_window)
         .initial_connection_window_size(limits.http2_window.saturating_mul(4))
         .max_frame_size(256 << 10)
-        .max_send_buf_size(1 << 20);
+        .max_send_buf_size(1 << 20)
+        .keep_alive_interval(limits.http2_keepalive)
+        .keep_alive_timeout(limits.http2_keepalive_timeout);
     builder
 }

@@ -3,7 +3,10 @@
 //! One task checks all of them each second. The task of a connection only reads a flag when it is polled: a timer and
 //! a channel for each connection would be polled with every request.
 
-use super::activity::{Activity, Timeouts};
+use super::{
+    activity::{Activity, Timeouts},
+    connection_age::Age,
+};
 use crate::settings::Limits;
 use std::{
     collections::HashMap,
@@ -33,10 +36,12 @@ pub(crate) enum Lifecycle {
 /// Request to a connection's task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signal {
+    /// Let the client open another connection: the next response is the last, or of HTTP/2 those to running requests.
+    Retire = 1,
     /// Finish running requests, then close.
-    Finish = 1,
+    Finish = 2,
     /// Close at once.
-    Close = 2,
+    Close = 3,
 }
 
 /// Open connections of one I/O thread.
@@ -46,7 +51,14 @@ pub(crate) struct Connections(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     next_id: u64,
-    open: HashMap<u64, (Arc<Watched>, Timeouts)>,
+    open: HashMap<u64, Entry>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    watched: Arc<Watched>,
+    timeouts: Timeouts,
+    age: Age,
 }
 
 /// A connection, as its checks see it.
@@ -67,13 +79,14 @@ pub(crate) struct Watch<'a> {
 
 impl Connections {
     /// Adds a connection until the entry is dropped.
-    pub(crate) fn watch(&self, activity: &Arc<Activity>) -> Watch<'_> {
+    pub(crate) fn watch(&self, activity: &Arc<Activity>, limits: &Limits) -> Watch<'_> {
         let (activity, signal) = (Arc::clone(activity), AtomicU8::new(0));
         let watched = Arc::new(Watched { activity, signal, waker: OnceLock::new() });
         let mut table = self.lock();
         let id = table.next_id;
         table.next_id += 1;
-        table.open.insert(id, (Arc::clone(&watched), Timeouts::new()));
+        let entry = Entry { watched: Arc::clone(&watched), timeouts: Timeouts::new(), age: Age::new(limits) };
+        table.open.insert(id, entry);
         Watch { connections: self, id, watched }
     }
 
@@ -96,15 +109,16 @@ impl Connections {
     }
 
     fn close_overdue(&self, limits: &Limits) {
-        for (watched, timeouts) in self.lock().open.values_mut() {
-            if timeouts.overdue(&watched.activity, limits) {
-                watched.send(Signal::Close);
+        for Entry { watched, timeouts, age } in self.lock().open.values_mut() {
+            let overdue = timeouts.overdue(&watched.activity, limits).then_some(Signal::Close);
+            if let Some(signal) = overdue.or_else(|| age.check(limits)) {
+                watched.send(signal);
             }
         }
     }
 
     fn finish_all(&self) {
-        self.lock().open.values().for_each(|(watched, _)| watched.send(Signal::Finish));
+        self.lock().open.values().for_each(|entry| entry.watched.send(Signal::Finish));
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -131,7 +145,8 @@ impl Watch<'_> {
         }
         match self.watched.signal.swap(0, Ordering::AcqRel) {
             0 => None,
-            1 => Some(Signal::Finish),
+            1 => Some(Signal::Retire),
+            2 => Some(Signal::Finish),
             _ => Some(Signal::Close),
         }
     }

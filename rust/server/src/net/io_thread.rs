@@ -2,6 +2,7 @@
 //! one of them: a request wakes only a thread of its model.
 
 use super::{
+    client_addresses::{AddressGuard, ClientAddresses},
     connection::{ConnectionSettings, builder, serve},
     connections::{Connections, Lifecycle},
     listen::{Bound, BoundSocket, SocketFile, StartError},
@@ -52,6 +53,8 @@ struct IoThread {
     settings: ConnectionSettings,
     lifecycle: watch::Receiver<Lifecycle>,
     open: Arc<AtomicUsize>,
+    /// `None` without a limit.
+    addresses: Option<Arc<ClientAddresses>>,
 }
 
 /// Returns the number of processors of this process: those of its affinity, within its control group's CPU quota.
@@ -77,6 +80,8 @@ impl IoThreads {
         let io_scope = app.config.io_thread_scope;
         let (lifecycle, receiver) = watch::channel(Lifecycle::Serve);
         let open = Arc::new(AtomicUsize::new(0));
+        let per_address = app.config.limits.max_connections_per_address;
+        let addresses = (per_address > 0).then(|| Arc::new(ClientAddresses::new(per_address)));
         let served: Vec<ListenerScope> = bound.iter().map(served).collect();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
         let mut acceptor = Some(bound);
@@ -88,7 +93,7 @@ impl IoThreads {
         }
         for (index, inbox) in pending.into_iter().enumerate() {
             let (app, served, lifecycle) = (Arc::clone(app), served.clone(), receiver.clone());
-            let (open, inboxes) = (Arc::clone(&open), inboxes.clone());
+            let (open, inboxes, addresses) = (Arc::clone(&open), inboxes.clone(), addresses.clone());
             let bound = acceptor.take();
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().max_blocking_threads(cores).thread_name("penstock-decode");
@@ -110,9 +115,11 @@ impl IoThreads {
                     let watched = (Arc::clone(&connections), Arc::clone(&limits), lifecycle.clone());
                     tokio::spawn(async move { watched.0.run(&watched.1, watched.2).await });
                     let settings = ConnectionSettings { builder, limits, connections, writing };
-                    let thread_state = IoThread { app, dispatchers, settings, lifecycle, open };
+                    let thread_state = IoThread { app, dispatchers, settings, lifecycle, open, addresses };
                     if let Some(bound) = bound {
                         accept_all(bound, &thread_state, &inboxes);
+                        let app = Arc::clone(&thread_state.app);
+                        tokio::spawn(async move { app.memory.watch(&app.metrics).await });
                     }
                     drop(inboxes);
                     tokio::spawn(take_over(thread_state, inbox));
@@ -219,17 +226,10 @@ async fn accept(
 /// Serves the connections of this thread.
 async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
     while let Some((socket, listener)) = inbox.recv().await {
-        if thread_state.open.fetch_add(1, Ordering::AcqRel) >= thread_state.app.config.limits.max_connections {
-            thread_state.open.fetch_sub(1, Ordering::AcqRel);
-            tracing::warn!(
-                limit = thread_state.app.config.limits.max_connections,
-                "a connection over the limit was closed"
-            );
-            continue;
-        }
-        thread_state.app.metrics.connections.inc();
+        let Some(place) = Place::of(&thread_state, &socket) else { continue };
         let thread_state = thread_state.clone();
         tokio::spawn(async move {
+            let _place = place;
             let dispatcher = Arc::clone(&thread_state.dispatchers[listener]);
             match socket {
                 Socket::Tcp(socket) => {
@@ -243,8 +243,45 @@ async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Ac
                     }
                 }
             }
-            thread_state.app.metrics.connections.dec();
-            thread_state.open.fetch_sub(1, Ordering::AcqRel);
         });
+    }
+}
+
+/// A place among the open connections. Dropping it frees it.
+struct Place {
+    app: Arc<App>,
+    open: Arc<AtomicUsize>,
+    _address: Option<AddressGuard>,
+}
+
+impl Place {
+    /// Counts a connection; `None` if there are too many, in all or of its client.
+    fn of(thread_state: &IoThread, socket: &Socket) -> Option<Self> {
+        let IoThread { app, open, addresses, .. } = thread_state;
+        let limits = &app.config.limits;
+        let mut place = Self { app: Arc::clone(app), open: Arc::clone(open), _address: None };
+        place.app.metrics.connections.inc();
+        if open.fetch_add(1, Ordering::AcqRel) >= limits.max_connections {
+            tracing::warn!(limit = limits.max_connections, "a connection over the limit was closed");
+            return None;
+        }
+        if let (Some(addresses), Socket::Tcp(socket)) = (addresses, socket)
+            && let Ok(peer) = socket.peer_addr()
+        {
+            let Some(guard) = addresses.enter(peer.ip()) else {
+                let limit = limits.max_connections_per_address;
+                tracing::warn!(limit, address = %peer.ip(), "a connection over the limit of its address was closed");
+                return None;
+            };
+            place._address = Some(guard);
+        }
+        Some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.app.metrics.connections.dec();
+        self.open.fetch_sub(1, Ordering::AcqRel);
     }
 }

@@ -1,7 +1,9 @@
 //! Sockets, connections, I/O threads, and the life of a server.
 
 mod activity;
+mod client_addresses;
 mod connection;
+mod connection_age;
 mod connections;
 mod framing;
 mod in_process;

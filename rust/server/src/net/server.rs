@@ -33,8 +33,10 @@ pub struct Server {
     /// Id of the process that started it: a fork has none of its threads.
     process: u32,
     threads: Mutex<Option<IoThreads>>,
+    /// The time from which on a drain refuses new requests.
+    refusing: Deadline,
     /// End of a running drain.
-    give_up: Mutex<Option<Instant>>,
+    give_up: Deadline,
     /// Models with unfinished requests, once the drain has ended.
     cut: OnceLock<Vec<String>>,
 }
@@ -59,7 +61,8 @@ impl Server {
         let app = Arc::new(App::new(config, registry, metrics));
         let threads = Mutex::new(Some(IoThreads::start(&app, bound)?));
         let process = std::process::id();
-        Ok(Self { app, listeners, descriptors, process, threads, give_up: Mutex::new(None), cut: OnceLock::new() })
+        let (refusing, give_up, cut) = (Mutex::new(None), Mutex::new(None), OnceLock::new());
+        Ok(Self { app, listeners, descriptors, process, threads, refusing, give_up, cut })
     }
 
     /// Returns the listeners; port 0 is replaced by the actual port.
@@ -92,15 +95,32 @@ impl Server {
         self.app.advance(Phase::Ready);
     }
 
-    /// Starts to refuse new requests. Running ones have `timeout`, which [`Server::drain`] waits for.
+    /// Starts to drain: after the configured `drain_delay`, in which the server is only reported as not ready, it refuses
+    /// new requests. Running ones have `timeout` from then on, which [`Server::drain`] waits for. A timeout of 0 skips
+    /// the delay.
     pub fn begin_drain(&self, timeout: Duration) {
-        self.hasten(timeout);
+        let delay = if timeout.is_zero() { Duration::ZERO } else { self.app.config.drain_delay };
+        earlier(&self.refusing, delay);
+        earlier(&self.give_up, delay.saturating_add(timeout));
+        self.advance_drain();
+    }
+
+    /// Refuses new requests once the delay of [`Server::begin_drain`] is over. Returns whether it is.
+    pub fn advance_drain(&self) -> bool {
+        if !is_over(&self.refusing) {
+            self.app.advance(Phase::Leaving);
+            return false;
+        }
+        if self.app.phase() == Phase::Draining {
+            return true;
+        }
         self.app.advance(Phase::Draining);
         self.app.registry.all().iter().for_each(|model| model.queue().drain());
         self.app.registry.draining_queues().iter().for_each(|queue| queue.drain());
         if let Some(threads) = &*self.threads() {
             threads.finish();
         }
+        true
     }
 
     /// Refuses new requests, lets running ones finish within `timeout`, and closes.
@@ -113,6 +133,9 @@ impl Server {
             return Vec::new();
         }
         self.begin_drain(timeout);
+        while !self.advance_drain() {
+            thread::sleep(DRAIN_POLL);
+        }
         let threads = self.threads().take();
         match threads {
             None => self.cut.wait().clone(),
@@ -130,8 +153,7 @@ impl Server {
 
     /// Reports whether a drain is past its timeout.
     pub fn is_late(&self) -> bool {
-        let give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
-        give_up.is_some_and(|give_up| Instant::now() >= give_up)
+        is_over(&self.give_up)
     }
 
     fn threads(&self) -> MutexGuard<'_, Option<IoThreads>> {
@@ -177,12 +199,21 @@ impl Server {
         }
         cut
     }
+}
 
-    fn hasten(&self, timeout: Duration) {
-        let Some(end) = Instant::now().checked_add(timeout) else { return };
-        let mut give_up = self.give_up.lock().unwrap_or_else(PoisonError::into_inner);
-        *give_up = Some(give_up.map_or(end, |known| known.min(end)));
-    }
+/// A time that may come earlier; `None` until it is known.
+type Deadline = Mutex<Option<Instant>>;
+
+/// Sets a deadline to `after` from now, if that is earlier.
+fn earlier(deadline: &Deadline, after: Duration) {
+    let Some(end) = Instant::now().checked_add(after) else { return };
+    let mut deadline = deadline.lock().unwrap_or_else(PoisonError::into_inner);
+    *deadline = Some(deadline.map_or(end, |known| known.min(end)));
+}
+
+fn is_over(deadline: &Deadline) -> bool {
+    let deadline = deadline.lock().unwrap_or_else(PoisonError::into_inner);
+    deadline.is_some_and(|deadline| Instant::now() >= deadline)
 }
 
 impl Drop for Server {

@@ -56,6 +56,8 @@ pub struct Config {
     pub access: Access,
     /// Deadline of every request; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
+    /// Time for which a stopping server still serves, but reports that it is not ready.
+    pub drain_delay: Duration,
     /// Time within which responses of one stream leave together; `None` sends each as it comes.
     pub flush_interval: Option<Duration>,
     /// Accepts CloudEvents as inference requests, with these responses.
@@ -187,6 +189,18 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Open connections.
     pub max_connections: usize,
+    /// Open connections of one client address, which of IPv6 is its /64 network; 0 for no limit.
+    pub max_connections_per_address: usize,
+    /// Age of a connection at which its client is asked to open another one, give or take a tenth.
+    pub max_connection_age: Duration,
+    /// Time that the requests of such a connection have to finish.
+    pub max_connection_age_grace: Duration,
+    /// Interval of pings on HTTP/2 connections; `None` for none.
+    pub http2_keepalive: Option<Duration>,
+    /// Time in which the client must acknowledge a ping.
+    pub http2_keepalive_timeout: Duration,
+    /// Share of the control group's memory limit above which new requests are refused; 0 for no check.
+    pub memory_shed: f64,
     /// Levels of nesting in a JSON body.
     pub max_json_depth: usize,
     /// Concurrent requests on one HTTP/2 connection.
@@ -217,6 +231,12 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(75),
             write_timeout: Duration::from_secs(30),
             max_connections: 16_384,
+            max_connections_per_address: 0,
+            max_connection_age: Duration::MAX,
+            max_connection_age_grace: Duration::from_secs(30),
+            http2_keepalive: Some(Duration::from_secs(30)),
+            http2_keepalive_timeout: Duration::from_secs(20),
+            memory_shed: 0.95,
             max_json_depth: 64,
             http2_streams: 1024,
             http2_window: 8 << 20,
@@ -332,6 +352,7 @@ impl Default for Config {
             grpc_header_forward_pattern: None,
             access: Access::default(),
             request_timeout: None,
+            drain_delay: Duration::ZERO,
             flush_interval: None,
             cloud_events: None,
             platforms: None,

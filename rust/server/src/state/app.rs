@@ -1,6 +1,6 @@
 //! State of one server, which all threads and protocols share.
 
-use super::request_guard::RequestGuard;
+use super::{memory_use::MemoryUse, request_guard::RequestGuard};
 use crate::{
     observe::{Log, TraceSettingsTable, spans::Tracer},
     settings::{Action, Config, LogLevel},
@@ -18,6 +18,7 @@ use std::{
 use tokio::sync::watch;
 
 pub(crate) const SHUTTING_DOWN: &str = "the server is shutting down";
+const MEMORY_IS_SHORT: &str = "the server is at memory_shed of its memory limit, retry later";
 
 /// Phase of a server's life. It only advances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,6 +27,8 @@ pub(crate) enum Phase {
     Starting,
     /// All initial models are ready.
     Ready,
+    /// As [`Ready`](Self::Ready), but reported as not ready: balancers shall send requests elsewhere.
+    Leaving,
     /// New requests are refused, running ones finish.
     Draining,
 }
@@ -36,6 +39,7 @@ impl Phase {
         match self {
             Self::Starting => "the server is starting",
             Self::Ready => "the server is ready",
+            Self::Leaving => "the server will stop: it is not ready, and serves until drain_delay is over",
             Self::Draining => "the server drains: new requests are refused, running ones finish",
         }
     }
@@ -56,6 +60,8 @@ pub(crate) struct App {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// Shared memory regions of clients.
     pub(crate) regions: Regions,
+    /// Use of the control group's memory.
+    pub(crate) memory: MemoryUse,
     /// Connections with unsent data that their sockets do not accept.
     pub(crate) writing: Arc<AtomicUsize>,
     /// Notifies of each change of readiness.
@@ -81,9 +87,11 @@ impl App {
         registry.changes().listen(move || sender.send_replace(()));
         let log = Arc::new(Log::new(config.access_log, config.log_level, metrics.log_dropped.clone()));
         let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
+        let memory = MemoryUse::new(config.limits.memory_shed);
         Self {
             log,
             tracer,
+            memory,
             trace: TraceSettingsTable::default(),
             config,
             registry,
@@ -103,6 +111,7 @@ impl App {
         match self.phase.load(Ordering::Acquire) {
             0 => Phase::Starting,
             1 => Phase::Ready,
+            2 => Phase::Leaving,
             _ => Phase::Draining,
         }
     }
@@ -120,6 +129,7 @@ impl App {
         match self.phase() {
             Phase::Starting => Some("the server is starting"),
             Phase::Ready => None,
+            Phase::Leaving => Some("the server is about to shut down"),
             Phase::Draining => Some(SHUTTING_DOWN),
         }
     }
@@ -127,9 +137,14 @@ impl App {
     /// Counts a request until the guard is dropped.
     ///
     /// # Errors
-    /// `Unavailable` while the server is starting or draining.
+    /// `Unavailable` while the server is starting or draining; `Overloaded` while its memory is almost used up.
     pub(crate) fn enter(self: &Arc<Self>) -> Result<RequestGuard> {
-        if let Some(reason) = self.not_ready_reason() {
+        if self.memory.is_short() {
+            return Err(Error::new(Kind::Overloaded, MEMORY_IS_SHORT).retry_after(Duration::from_secs(1)));
+        }
+        if self.phase() != Phase::Leaving
+            && let Some(reason) = self.not_ready_reason()
+        {
             return Err(Error::new(Kind::Unavailable, reason).retry_after(Duration::from_secs(1)));
         }
         Ok(self.guard(false))

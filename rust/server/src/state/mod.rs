@@ -2,10 +2,13 @@
 
 mod app;
 mod context;
+mod memory_group;
+mod memory_use;
 mod remote_cache;
 mod request_guard;
 
 pub(crate) use app::{App, Phase};
 pub(crate) use context::Context;
+pub use memory_group::default_max_inflight_bytes;
 pub(crate) use remote_cache::RemoteCache;
 pub(crate) use request_guard::{RequestGuard, RequestMemory, ResponseMemory};

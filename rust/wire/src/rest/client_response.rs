@@ -10,11 +10,10 @@ use crate::json::{
 use crate::{
     ClientResponse, Limits, NamedTensor,
     client_types::{CONTENT_TYPE, JSON, response_error},
-    json::number,
 };
 use penstock_core::{
-    AlignedBuffer, Buffer, Datatype, Error, MAX_RANK, Parameter, Parameters, Result, Shape, Tensor,
-    aligned_with_capacity, byte_size,
+    AlignedBuffer, Buffer, Datatype, Error, Parameter, Parameters, Result, Shape, Tensor, aligned_with_capacity,
+    byte_size,
 };
 use smallvec::SmallVec;
 
@@ -254,33 +253,6 @@ impl ResponseJson<'_> {
     }
 }
 
-/// A string; empty for `null`, which some servers write for what they do not know.
-fn text_or_null(reader: &mut Reader<'_>) -> Result<String> {
-    if reader.peek() == Some(b'n') && reader.word("null") {
-        return Ok(String::new());
-    }
-    Ok(reader.string("a string or null")?.text()?.into_owned())
-}
-
-fn read_shape(reader: &mut Reader<'_>) -> Result<Shape> {
-    let mut shape = Shape::new();
-    reader.expect(b'[', "an array for 'shape'")?;
-    let mut first = true;
-    while reader.item(&mut first)? {
-        if shape.len() == MAX_RANK {
-            return Err(reader.fault("at most 32 dimensions in 'shape'").into());
-        }
-        reader.peek();
-        let at = reader.at();
-        let dimension = reader.number().and_then(|(decimal, text)| number::integer(&decimal, text));
-        match dimension.map(usize::try_from) {
-            Some(Ok(dimension)) => shape.push(dimension),
-            _ => return Err(reader.from(at).fault("non-negative integers in 'shape'").into()),
-        }
-    }
-    Ok(shape)
-}
-
 fn binary_size(parameters: &Parameters) -> Result<Option<usize>> {
     let Some((_, value)) = parameters.iter().find(|(name, _)| name == "binary_data_size") else { return Ok(None) };
     match value {
@@ -302,6 +274,9 @@ fn check_size(part: &Part, size: usize) -> Result<()> {
         _ => Ok(()),
     }
 }
+
+mod members;
+use members::{read_shape, text_or_null};
 
 #[cfg(test)]
 mod tests;

@@ -40,8 +40,8 @@ pub(crate) fn config(context: &Context, params: &PathParams) -> Result<Response<
 /// reason for a model that takes no requests.
 pub(crate) fn ready(context: &Context, params: &PathParams) -> Result<Response<Body>> {
     let reason = context.app.registry.not_ready_reason(params.model(), params.version())?;
-    let draining = context.app.phase() == Phase::Draining;
-    let reason = if draining { Some("the server is shutting down") } else { reason.as_deref() };
+    let is_leaving = context.app.phase() >= Phase::Leaving;
+    let reason = context.app.not_ready_reason().filter(|_| is_leaving).or(reason.as_deref());
     Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::model_ready(params.model(), reason)))
 }
 
