@@ -333,7 +333,7 @@ def test_result_has_the_values_that_the_handler_returned(scheme: str) -> None:
         return [0.5, n], {"n": n}, b"\xff"
 
     server = Server(text, count, both, wines, batched_wines, http="127.0.0.1:0", grpc="127.0.0.1:0")
-    with server, HttpClient(server.http_url if scheme == "http" else server.grpc_url) as client:
+    with server, HttpClient(server.http_url if scheme == "http" else f"grpc://{server.grpc_url}") as client:
         assert client.infer("text", word="5").json() == "5"
         assert client.infer("count", n=1).json() == 2
         values = {"output_0": [0.5, 1.0], "output_1": {"n": 1}, "output_2": b"\xff"}

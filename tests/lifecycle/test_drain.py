@@ -194,7 +194,7 @@ def test_server_still_serves_for_the_delay_of_a_drain(gated: Gated) -> None:
         stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
         server.signal(signal.SIGTERM)
         until(lambda: get(server.http, "/v2/health/ready").status == 503, "the server to be not ready")
-        assert get(server.http, "/v2/health/ready").error() == "the server is about to shut down"
+        assert get(server.http, "/v2/health/ready").json()["error"] == "the server is about to shut down"
         assert get(server.http, "/v2/models/gated/ready").status == 503
         assert get(server.http, "/v2/health/live").status == 200
         assert not stub.ServerReady(service_pb2.ServerReadyRequest()).ready
