@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+
+from penstock._images import needs
 
 APP = """
 {imports}
@@ -94,3 +98,19 @@ def test_packages_are_not_judged_where_they_cannot_be_known(folder: Path) -> Non
 def test_packages_of_requirements_of_requirements_count(folder: Path) -> None:
     (folder / "requirements.txt").write_text("pandas\n")
     assert check(folder, imports="import dateutil")[0] == 0
+
+
+def test_packages_that_penstock_requires_are_in_each_image() -> None:
+    """The names come from the installed metadata, so a new dependency needs no change here."""
+    required = [name for name in metadata.requires("penstock") or [] if "extra ==" not in name]
+    names = {re.split(r"[^\w.-]", name)[0].lower() for name in required}
+    assert {"msgspec", "numpy"} <= names
+    assert needs._closure([]) == names | {"penstock"}
+
+
+def test_needs_are_unknown_where_penstock_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def requires(name: str) -> list[str]:
+        raise metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(needs.metadata, "requires", requires)
+    assert needs._closure([]) is None

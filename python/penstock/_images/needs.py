@@ -19,6 +19,10 @@ from penstock._spec.image import ImageSpec
 __all__ = ["missing_files", "missing_packages", "opened_files"]
 
 _OF_SYSTEM = ("/bin", "/dev", "/etc", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/usr")
+_OURS = "penstock"
+"""The distribution of this package, which each image installs with what it requires."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REQUIREMENT = re.compile(rf"({_NAME.pattern})\s*(?:[\[<>=!~;@,(]|$|\s)")
 _CODE = (".py", ".pyc", ".pyi", ".so", ".pth", ".egg-info", ".dist-info")
 
 
@@ -95,7 +99,7 @@ def missing_packages(spec: ImageSpec) -> list[str]:
     problems: dict[str, str] = {}
     for path in sorted(path for path in copied if str(path) in loaded):
         for line, package in _imports(path):
-            if package in sys.stdlib_module_names or package in local or package == "penstock":
+            if package in sys.stdlib_module_names or package in local or package == _OURS:
                 continue
             owners = {_plain(one) for one in distributions.get(package, ())}
             if owners and owners.isdisjoint(provided):
@@ -118,16 +122,17 @@ def _copied(spec: ImageSpec) -> Iterator[Path]:
 
 def _closure(requirements: Iterable[str]) -> set[str] | None:
     """Names of the distributions that requirements, and Penstock, bring; None if that is not known."""
-    pending = [(name, False) for name in ("msgspec", "numpy")]
+    declared = [(_OURS, False)]
+    """Distributions that the image installs by name, and whether with extras."""
     for text in requirements:
         if text.startswith("-"):
             continue
-        match = re.match(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:[\[<>=!~;@,(]|$|\s)", text)
+        match = _REQUIREMENT.match(text)
         if match is None or "://" in text.partition("@")[0]:
             return None
-        pending.append((match[1], "[" in text))
+        declared.append((match[1], "[" in text))
     provided: set[str] = set()
-    named = len(pending)
+    pending = [*declared]
     for place, (name, has_extras) in enumerate(pending):
         # The list grows meanwhile, by what its packages need.
         plain = _plain(name)
@@ -137,12 +142,13 @@ def _closure(requirements: Iterable[str]) -> set[str] | None:
         try:
             needed = metadata.requires(name) or []
         except metadata.PackageNotFoundError:
-            if 2 <= place < named:
+            if place < len(declared):
+                # Not installed here, so its needs are unknown.
                 return None
             continue
         for one in needed:
             # All extras of a requirement that names some: too few findings are better than wrong ones.
-            if (match := re.match(r"[A-Za-z0-9][A-Za-z0-9._-]*", one)) and (has_extras or "extra ==" not in one):
+            if (match := _NAME.match(one)) and (has_extras or "extra ==" not in one):
                 pending.append((match[0], "[" in one.partition(";")[0]))
     return provided
 
