@@ -134,7 +134,7 @@ def setup_console(level: str, *, as_json: bool = False) -> None:
     """
     os.environ[_CONSOLE] = f"{level} {'json' if as_json else 'text'}"
     lowest = _LEVELS.get(level, logging.WARNING)
-    handler = logging.StreamHandler()
+    handler = _ConsoleHandler()
     handler.setLevel(min(lowest, logging.WARNING))
     handler.setFormatter(JsonFormatter() if as_json else _ConsoleFormatter())
     # Python's own place for this: it is used only where no logger has a handler.
@@ -143,6 +143,16 @@ def setup_console(level: str, *, as_json: bool = False) -> None:
     if not logging.getLogger().handlers and own.level == logging.NOTSET:
         own.setLevel(lowest)
         _levels_set.append(lowest)
+
+
+class _ConsoleHandler(logging.StreamHandler[TextIO]):
+    """Prints records on standard error, in front of a status line of the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from penstock._runtime.status_line import erase_shown
+
+        erase_shown()
+        super().emit(record)
 
 
 def release_console() -> None:

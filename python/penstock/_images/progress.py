@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-import shutil
 import time
 from typing import TextIO
+
+from penstock._runtime.status_line import StatusLine, bar
 
 __all__ = ["Progress", "step_of"]
 
 _STEP = re.compile(r"^(?:#\d+ \[(?:[\w.-]+ )?\s*|STEP |Step )(\d+)/(\d+)\]?\s*:?\s*(.*)$")
-_WIDTH = 24
 
 
 def step_of(line: str) -> tuple[int, int, str] | None:
@@ -29,7 +29,8 @@ class Progress:
 
     def __init__(self, stream: TextIO, *, all_lines: bool = False) -> None:
         self._stream = stream
-        self.shows_lines = all_lines or not stream.isatty()
+        self._bar = StatusLine(stream)
+        self.shows_lines = all_lines or not self._bar.is_shown
         self._began = time.monotonic()
         self._at = (0, 1, "")
 
@@ -46,14 +47,9 @@ class Progress:
     def end(self) -> None:
         """Ends the line of the progress bar."""
         if not self.shows_lines:
-            self._stream.write("\n")
-            self._stream.flush()
+            self._bar.end()
 
     def _show(self) -> None:
         number, total, description = self._at
-        filled = _WIDTH * number // total
         seconds = time.monotonic() - self._began
-        text = f"[{'#' * filled}{'.' * (_WIDTH - filled)}] {number}/{total} {seconds:4.0f} s  {description}"
-        width = shutil.get_terminal_size().columns - 1
-        self._stream.write(f"\r\x1b[K{text[:width]}")
-        self._stream.flush()
+        self._bar.show(f"{number}/{total} {seconds:4.0f} s  {description}", bar(number, total))

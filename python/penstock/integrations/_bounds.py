@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import IO
 
+from penstock.integrations._progress import received
+
 __all__ = ["Bounds"]
 
 _MOST_FILES = 100_000
@@ -21,7 +23,7 @@ class Bounds:
         packed: Known bytes of the archive. It may contain a hundred times as many and a GiB, or
             PENSTOCK_STORAGE_MAX_BYTES of the environment, in at most PENSTOCK_STORAGE_MAX_FILES files, by default
             100,000.
-        most: Default limit of bytes, in place of that ratio.
+        most: Default limit of bytes, in place of that ratio: of a download, whose progress is shown.
         what: Name of the archive for messages.
     """
 
@@ -33,6 +35,7 @@ class Bounds:
         self._most_files = _MOST_FILES if files is None else files
         self._bytes = self._files = 0
         self._what = what
+        self._is_download = most is not None
         self.packed(packed)
 
     def packed(self, size: int) -> None:
@@ -71,6 +74,8 @@ class Bounds:
         Raises:
             RuntimeError: too many bytes.
         """
+        if self._is_download:
+            received(size)
         self._bytes += size
         if self._bytes > self._most_bytes:
             raise RuntimeError(

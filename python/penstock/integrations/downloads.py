@@ -1,4 +1,4 @@
-"""Downloads over HTTP: bounded redirects, headers for one origin, and a limit of size."""
+"""Downloads: over HTTP with bounded redirects, headers for one origin, and a limit of size; and their progress."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import IO, Any
 from urllib.parse import urlsplit
 
 from penstock.integrations._packed import Counted
+from penstock.integrations._progress import expect, is_shown, shown
 from penstock.integrations.archives import Bounds
 
-__all__ = ["Counted", "Redirects", "check_whole", "opened", "saved"]
+__all__ = ["Counted", "Redirects", "check_whole", "expect", "is_shown", "opened", "saved", "shown"]
 
 _PORTS = {"http": 80, "https": 443}
 

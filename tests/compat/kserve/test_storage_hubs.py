@@ -70,6 +70,30 @@ def test_r9_hugging_face_download_arguments(hub: list[dict[str, Any]], tmp_path:
     assert hub == [plain, {**plain, "revision": "v1", **patterns}]
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.usefixtures("hub")
+@pytest.mark.parametrize("disabled", [False, True])
+def test_bars_of_the_hub_give_way_to_the_line_of_a_terminal(
+    disabled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state, seen = [disabled], []
+    utils = ModuleType("huggingface_hub.utils")
+    utils.are_progress_bars_disabled = lambda: state[0]  # type: ignore[attr-defined]
+    utils.disable_progress_bars = lambda: state.__setitem__(0, True)  # type: ignore[attr-defined]
+    utils.enable_progress_bars = lambda: state.__setitem__(0, False)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "huggingface_hub.utils", utils)
+    monkeypatch.setattr(sys.modules["huggingface_hub"], "snapshot_download", lambda **_: seen.append(state[0]))
+    os.environ["TERM"] = "xterm"
+    for stream, expected in ((Terminal(), True), (io.StringIO(), disabled)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        Storage.download("hf://owner/model", str(tmp_path))
+        assert (seen.pop(), state[0]) == (expected, disabled)
+
+
 def test_r9_modelscope_download_arguments(hub: list[dict[str, Any]], tmp_path: Path) -> None:
     os.environ["MODELSCOPE_API_TOKEN"] = "t"
     Storage.download("modelscope://owner/model:v1", str(tmp_path))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from penstock.compat.kserve.storage._errors import explained
 from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.integrations.downloads import is_shown
 
 __all__ = ["from_hugging_face", "from_modelscope"]
 
@@ -25,7 +28,8 @@ def from_hugging_face(uri: str, folder: Path, patterns: Patterns) -> None:
     except ImportError:
         raise ImportError("hf:// needs the package huggingface_hub: pip install huggingface_hub") from None
     try:
-        snapshot_download(**_arguments(repository, revision, folder, patterns))
+        with _without_bars():
+            snapshot_download(**_arguments(repository, revision, folder, patterns))
     except Exception as error:
         raise explained("HuggingFace", uri, error, repository) from error
 
@@ -49,6 +53,25 @@ def from_modelscope(uri: str, folder: Path, patterns: Patterns) -> None:
         snapshot_download(**arguments)
     except Exception as error:
         raise explained("ModelScope", uri, error, repository) from error
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Leaves the terminal to Penstock's own line: the package shows a bar for each file."""
+    try:
+        from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+    except ImportError:
+        # Another version of the package.
+        yield
+        return
+    if not is_shown() or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
 
 
 def _named(uri: str, hub: str, scheme: str) -> tuple[str, str | None]:

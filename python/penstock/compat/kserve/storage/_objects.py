@@ -16,6 +16,7 @@ from penstock.compat.kserve.storage._errors import explained
 from penstock.compat.kserve.storage._patterns import Patterns
 from penstock.compat.kserve.storage._settings import MOST_BYTES
 from penstock.integrations.archives import Bounds, checked, staged
+from penstock.integrations.downloads import expect, is_shown
 
 __all__ = ["download", "get", "refuse_shares"]
 
@@ -74,18 +75,28 @@ def get(system: Any, path: str, folder: Path, patterns: Patterns, concurrency: i
 def _files(system: Any, path: str, patterns: Patterns) -> list[tuple[str, str]]:
     """Returns each selected file, and its path below the source."""
     if system.isfile(path):
+        expect(_size(system.info(path)) if is_shown() else None)
         return [(path, path.rstrip("/").rpartition("/")[2])]
     root = system._strip_protocol(path).strip("/")
     found = []
-    for remote in system.find(path):
+    # With details where the progress is shown: the store lists them anyway.
+    listed = system.find(path, detail=True) if is_shown() else dict.fromkeys(system.find(path))
+    for remote, details in listed.items():
         relative = remote.strip("/").removeprefix(root).lstrip("/")
         if remote.endswith("/") or not relative:
             continue
         if patterns.selects(relative):
+            expect(_size(details))
             found.append((remote, relative))
         else:
             logger.info("Skipping %s due to file pattern filter", remote)
     return found
+
+
+def _size(details: Any) -> int | None:
+    """Bytes of a file, as its store lists it."""
+    size = (details or {}).get("size")
+    return size if isinstance(size, int) else None
 
 
 def _getter(system: Any, bounds: Bounds) -> Callable[[tuple[str, Path]], None]:

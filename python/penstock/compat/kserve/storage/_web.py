@@ -15,7 +15,7 @@ from penstock.compat.kserve.storage._archives import is_archive, unpack
 from penstock.compat.kserve.storage._patterns import Patterns
 from penstock.compat.kserve.storage._settings import MOST_BYTES
 from penstock.integrations.archives import Bounds, checked, staged, unpack_file
-from penstock.integrations.downloads import Counted, check_whole, opened, saved
+from penstock.integrations.downloads import Counted, check_whole, expect, opened, saved
 
 __all__ = ["download"]
 
@@ -47,6 +47,7 @@ def download(uri: str, folder: Path, patterns: Patterns) -> None:
     path = checked(name)
     with staged(folder) as staging, _opened(uri, display_uri, parts.hostname or "") as response:
         _refuse_pages(response, display_uri)
+        expect(getattr(response, "length", None))
         target, bounds = staging / path.name, Bounds(most=MOST_BYTES, what="the source")
         if target.suffix == ".gz" and not is_archive(target.name):
             unpack_file(Counted(response, bounds.content), target.with_suffix(""))

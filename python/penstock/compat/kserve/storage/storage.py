@@ -12,6 +12,7 @@ from pathlib import Path
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.storage import _git, _hubs, _local, _objects, _oci, _settings, _web
 from penstock.compat.kserve.storage._patterns import Patterns
+from penstock.integrations import downloads
 
 __all__ = ["MODEL_MOUNT_DIRS", "Storage"]
 
@@ -111,7 +112,8 @@ def _from_elsewhere(uri: str, out_dir: str | None, patterns: Patterns) -> str:
     os.makedirs(folder, exist_ok=True)
     # The mounted folder is filled from outside.
     if found is not None and not mounted:
-        found(uri, Path(folder), patterns)
+        with downloads.shown(_without_secrets(uri), Path(folder)):
+            found(uri, Path(folder), patterns)
     return folder
 
 
