@@ -21,7 +21,10 @@ MODELS = Path(__file__).parent / "models"
 
 
 class Serving:
-    """Runs the command line, after the words of `prefix`; on exit, the process is killed if it still runs."""
+    """Runs the command line, after the words of `prefix`; on exit, the process is killed if it still runs.
+
+    With `script`, that Python file is run instead, which calls `penstock.serve`.
+    """
 
     def __init__(
         self,
@@ -32,10 +35,11 @@ class Serving:
         stderr: IO[str] | None = None,
         prefix: Sequence[str] = (),
         command: str = "serve",
+        script: str | None = None,
     ) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, "-m", "penstock", command, *arguments],
+            [*prefix, sys.executable, *(["-m", "penstock", command] if script is None else [script]), *arguments],
             env={**inherited, "PYTHONUNBUFFERED": "1", **(environment or {})},
             cwd=folder or MODELS,
             stdout=subprocess.PIPE,
@@ -48,8 +52,9 @@ class Serving:
         if self.process.stderr:
             self._readers.append(self._read("err", self.process.stderr))
         if up:
-            # The last line that a started server prints.
-            until(lambda: "\ntry " in self.out or self.process.poll() is not None, "the server to start")
+            # The last lines that a started server prints, and an empty one.
+            shown = re.compile(r"\ntry .+\n\n", re.DOTALL)
+            until(lambda: shown.search(self.out) or self.process.poll() is not None, "the server to start")
             assert self.process.poll() is None, self.err
 
     def _read(self, name: str, stream: IO[str]) -> threading.Thread:

@@ -8,8 +8,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, overload
 
+from penstock._handler.parameters import documents, shown_types
 from penstock._model.call_graph import names_of
 from penstock._model.checks import check_batching
+from penstock._model.describe import model_card
 from penstock._model.option_types import ModelOptions, option_hint
 from penstock._model.options import (
     DEFAULT_MAX_QUEUE,
@@ -94,6 +96,8 @@ class Model(Generic[P, R]):
     """True if the handler takes raw requests: any tensors, or HTTP requests to its routes."""
     routes: tuple[str, ...]
     """HTTP methods and path patterns of the model's routes."""
+    route_example: str | None = None
+    """The body of an example request to the first route, as JSON text, for the banner; None if none is known."""
     __wrapped__: Callable[P, R]
 
     def __init__(self, target: Callable[P, R], **options: Unpack[ModelOptions]) -> None:
@@ -165,8 +169,6 @@ class Model(Generic[P, R]):
 
     def bare_definition(self) -> Definition:
         """The definition that each instance loads, without the placement in processes."""
-        from penstock._handler.parameters import documents, shown_types
-
         explainer = None
         factory: Callable[[], Handler] = self._build
         if self._explainer is not None:
@@ -211,12 +213,14 @@ class Model(Generic[P, R]):
 
     def examples(self) -> dict[str, str | None]:
         """An example document for each input that carries JSON; None where the type hint does not suffice."""
-        from penstock._handler.parameters import documents
-
         return {name: document.example for name, document in documents(self._signature.inputs).items()}
 
     def __repr__(self) -> str:
         return f"Model({self.name!r}, version {self.version!r}, inputs={[*self.inputs]}, outputs={[*self.outputs]})"
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks."""
+        return model_card(self.bare_definition())
 
     def _unbound(self) -> Any:
         """The handler, as a function or as an unbound method."""

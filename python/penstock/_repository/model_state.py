@@ -40,6 +40,26 @@ class ModelState:
     unloaded: list[str] = field(default_factory=list)
     """Versions that a client unloaded."""
 
+    refused: dict[str, str] = field(default_factory=dict)
+    """Versions that serve, but refuse requests for a while, with the reasons."""
+
+    def set_refusal(self, version: str | None, refusal: str | None) -> None:
+        """Sets the reason for which a served version, or each, refuses requests; None clears it."""
+        for one in self.serving if version is None else [version]:
+            if refusal is None:
+                self.refused.pop(one, None)
+            else:
+                self.refused[one] = refusal
+
+    def texts(self) -> dict[str, str]:
+        """The state of each version in words, with the reason where it does not take requests."""
+        texts = dict.fromkeys(self.unloaded, "unloaded")
+        texts |= {version: f"failed: {reason}" for version, (_, reason) in self.failed.items()}
+        for version in self.serving:
+            reason = self.refused.get(version)
+            texts[version] = "ready" if reason is None else f"not ready: {reason}".removesuffix(": ")
+        return texts
+
     def is_current(self, version: str, fingerprint: object) -> bool:
         """True if this form of a version has been loaded, or has failed, already."""
         return fingerprint in (self.serving.get(version, self), self.failed.get(version, (self,))[0])

@@ -83,6 +83,24 @@ class ModelTable:
                 del self.states[name]
             raise
 
+    def set_refusal(self, name: str, version: str | None, refusal: str | None) -> None:
+        """Sets a reason for which a model, in one version or in all, refuses requests; None clears it.
+
+        Raises:
+            NotFound: there is no such model or version.
+            Unavailable: it is not loaded.
+        """
+        self.models.set_refusal(name, version, refusal)
+        if (state := self.states.get(name)) is not None:
+            state.set_refusal(version, refusal)
+
+    def entries(self) -> list[tuple[str, str, str]]:
+        """Name, version and state of each version, with the reason where it does not take requests."""
+        found = [
+            (name, version, text) for name, state in [*self.states.items()] for version, text in state.texts().items()
+        ]
+        return [*found, *((name, "", "attached") for name in sorted(self.attached))]
+
     def swap(self, name: str, ready: list[ReadyVersion], keep: Collection[str]) -> None:
         """Replaces the versions of a model: those in `ready` start to serve, and of the others only `keep` go on."""
         state, keep = self.state(name), [*keep]
@@ -98,6 +116,8 @@ class ModelTable:
         state.serving = {version: mark for version, mark in state.serving.items() if version in keep}
         for one in ready:
             state.serving[one.version] = one.fingerprint
+            # A model that is loaded again is ready.
+            state.refused.pop(one.version, None)
             _log.info("model '%s' version '%s' is loaded", name, one.version)
         if ready:
             state.unloaded = []

@@ -6,13 +6,17 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock._model.describe import batching_text, inputs_text, outputs_text
 from penstock._spec import datatypes
 
 if TYPE_CHECKING:
+    from penstock._model.model import Model
     from penstock._server.server import Server
-    from penstock._spec.batching import Batching
     from penstock._spec.definition import Definition
     from penstock._spec.tensor import Tensor
+
+_MOST_EXAMPLES = 3
+"""Most example requests of a banner: for the first models."""
 
 _INLINE_ELEMENTS = 32
 """Most numbers in an example request; a larger one pipes in zero bytes instead."""
@@ -56,10 +60,22 @@ def _examples_of(server: Server, models: Sequence[Any], greetings: Greetings | N
     if not server.definitions:
         # Nothing is loaded from the repository yet.
         return [f"{_client(url)} -X POST {_base(url)}/v2/repository/index"]
-    first = server.definitions[0]
-    versioned = sum(other.name == first.name for other in server.definitions) > 1
-    path = f"/models/{first.name}" + (f"/versions/{first.version}" if versioned else "")
-    return [curl(first, url, _examples(first, models), path=path)]
+    by_name: dict[str, Definition] = {}
+    for definition in server.definitions:
+        # The first version of each model; models whose names begin with a colon are hidden.
+        if not definition.name.startswith(":"):
+            by_name.setdefault(definition.name, definition)
+    shown = [*by_name.values()][:_MOST_EXAMPLES] or server.definitions[:1]
+    return [_example_of(definition, server, models, url) for definition in shown]
+
+
+def _example_of(definition: Definition, server: Server, models: Sequence[Any], url: str) -> str:
+    versioned = sum(other.name == definition.name for other in server.definitions) > 1
+    path = f"/models/{definition.name}" + (f"/versions/{definition.version}" if versioned else "")
+    model = _model_of(definition, models)
+    if model is not None and model.route_example is not None:
+        return _route_request(definition, _client(url), _base(url), model.route_example)
+    return curl(definition, url, {} if model is None else model.examples(), path=path)
 
 
 def curl(definition: Definition, url: str, examples: Mapping[str, str | None], *, path: str) -> str:
@@ -127,10 +143,19 @@ def _file(tensor: Tensor) -> str:
     return "image.jpg" if (tensor.media_type or "").startswith("image/") else "file"
 
 
-def _route_request(definition: Definition, client: str, base: str) -> str:
-    """A request to the first route, with its placeholders."""
+def _route_request(definition: Definition, client: str, base: str, body: str | None = None) -> str:
+    """A request to the first route, with its placeholders.
+
+    Args:
+        definition: The model.
+        client: The command that sends it.
+        base: The server's URL.
+        body: A JSON document for the route; None if none is known.
+    """
     method, _, path = definition.routes[0].partition(" ")
     data = "" if method in ("GET", "HEAD", "DELETE", "OPTIONS") else " -d '{}'"
+    if body is not None:
+        data = f" -H 'Content-Type: application/json' -d {shlex.quote(body)}"
     flag = "-I" if method == "HEAD" else f"-X {method}"
     return f"{client} {flag} {shlex.quote(base + path)}{data}"
 
@@ -193,13 +218,13 @@ def _json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def _examples(definition: Definition, models: Iterable[Any]) -> dict[str, str | None]:
+def _model_of(definition: Definition, models: Iterable[Any]) -> Model[..., Any] | None:
     from penstock._model.model import Model
 
     for model in models:
         if isinstance(model, Model) and (model.name, model.version) == (definition.name, definition.version):
-            return model.examples()
-    return {}
+            return model
+    return None
 
 
 def _row(definition: Definition) -> tuple[str, ...]:
@@ -207,42 +232,21 @@ def _row(definition: Definition) -> tuple[str, ...]:
         definition.name,
         definition.version,
         _inputs_and_routes(definition),
-        _shown(definition, definition.outputs, definition.output_types),
-        _batching(definition.batching),
+        outputs_text(definition),
+        batching_text(definition.batching),
         str(definition.instances),
     )
 
 
 def _inputs_and_routes(definition: Definition) -> str:
     """The inputs and routes of a model; the last routes are left out if the text gets too long."""
-    text = _shown(definition, definition.inputs, definition.input_types)
+    text = inputs_text(definition)
     remaining = list(definition.routes)
     width = len(text) + _WIDEST_ROUTES
     # At least one route is shown.
     while remaining and (len(remaining) == len(definition.routes) or len(f"{text}, {remaining[0]}") <= width):
         text = f"{text}, {remaining.pop(0)}"
     return f"{text}, and {len(remaining)} more" if remaining else text
-
-
-def _shown(definition: Definition, tensors: Sequence[Tensor], types: Mapping[str, str]) -> str:
-    if definition.open and not tensors:
-        return "any"
-    batched = definition.batching is not None
-    return ", ".join(_tensor(tensor, types.get(tensor.name), batched=batched) for tensor in tensors) or "-"
-
-
-def _tensor(tensor: Tensor, hint: str | None, *, batched: bool) -> str:
-    """Name and type of a tensor: as the handler has it, or datatype and shape."""
-    shown = hint or f"{tensor.datatype} {tensor.wire_shape(batched=batched)}"
-    return f"{tensor.name}{'?' if tensor.optional else ''} {shown}"
-
-
-def _batching(batching: Batching | None) -> str:
-    if batching is None:
-        return "off"
-    rows = f"up to {batching.max_size} row{'s' if batching.max_size > 1 else ''}"
-    delay = f", {batching.max_delay * 1000:g} ms delay" if batching.max_delay else ""
-    return f"{rows}{delay}" if batching.dynamic else f"{rows}, not joined"
 
 
 def _listening(url: str, address: str) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress
+from penstock._server import card
 from penstock._server.addresses import client_address
 from penstock._server.bind_errors import explained
 from penstock._server.open_files import report_limit
@@ -165,6 +166,8 @@ class Server:
             at_exit.watch(core)
             forks.keep_from_children(core.descriptors)
             self._manager.run(core.models)
+            for (name, version), refusal in self._refusals.items():
+                self._manager.table.set_refusal(name, version, refusal)
             at_exit.watch(self._manager)
             if self.config.attach is not None:
                 self._open_listener(self.config.attach, core)
@@ -268,7 +271,7 @@ class Server:
         if self._core is None:
             self._refusals[name, version] = refusal
         else:
-            self._core.models.set_refusal(name, version, refusal)
+            self._manager.table.set_refusal(name, version, refusal)
 
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until the server has stopped, at most `timeout` seconds. Returns whether it has."""
@@ -294,10 +297,27 @@ class Server:
             listener.stop()
         return cut
 
+    def _view(self) -> card.View:
+        if self._core is None or self._core.wait(0.0):
+            models = [(one.name, one.version, "") for one in self.definitions]
+            return card.View("not started" if self._core is None else "stopped", {}, None, models, self.definitions)
+        urls = {"http": self.http_url} if self.http_address else {}
+        has_docs = self.config.docs and urls.get("http", "unix:").startswith("http:")
+        urls |= {"grpc": self.grpc_url} if self.grpc_address else {}
+        docs = f"{urls['http']}/docs" if has_docs else None
+        return card.View("running", urls, docs, self._manager.table.entries(), self.definitions)
+
     def _make_core(self, definitions: list[Definition]) -> _core.Server:
         from penstock import _core
 
         return _core.Server(definitions, self.config)
+
+    def __repr__(self) -> str:
+        return card.text(self._view())
+
+    def _repr_html_(self) -> str:
+        """A card for notebooks: the addresses, and the models with their states."""
+        return card.html(self._view())
 
     def __enter__(self) -> Self:
         return self.start()

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.errors import SignatureError
 from penstock.openai._body import Body
@@ -47,6 +47,8 @@ class Chat(Generating):
     """
 
     path = "chat/completions"
+    example: ClassVar[dict[str, Any]] = {"messages": [{"role": "user", "content": "Hello"}]}
+    """Members of an example request, besides `model`."""
 
     def __init__(
         self,

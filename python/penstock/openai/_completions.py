@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock.openai._body import Body
 from penstock.openai._events import Document, End, Part
@@ -47,6 +47,8 @@ class Completions(Generating):
     """
 
     path = "completions"
+    example: ClassVar[dict[str, Any]] = {"prompt": "Hello"}
+    """Members of an example request, besides `model`."""
 
     def __init__(
         self,

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import functools
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Embeddings:
     """
 
     path = "embeddings"
+    example: ClassVar[dict[str, Any]] = {"input": "Hello"}
+    """Members of an example request, besides `model`."""
 
     def __init__(
         self,

@@ -71,6 +71,7 @@ def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by:
         max_concurrency=CONCURRENCY,
     )
     made: Model[..., Any] = make(handler.answer)
+    made.route_example = encode({"model": served[0].name, **served[0].example}).decode()
     return made
 
 
