@@ -129,6 +129,40 @@ def test_d10_repository_readiness_is_boolean_or_awaitable() -> None:
     ]
 
 
+@pytest.mark.usefixtures("old_dialect")
+def test_d10_readiness_in_the_old_dialect_is_a_bool() -> None:
+    class Sync(Model):
+        def healthy(self) -> Any:
+            return 1
+
+    class Async(Model):
+        async def healthy(self) -> bool:
+            return True
+
+    repository = ModelRepository()
+    for model in (Double("ready"), Double("not", ready=False), Sync("sync"), Async("async")):
+        repository.update(model)
+    repository.update_handle("handle", object())
+    found = [repository.is_model_ready(name) for name in ("ready", "not", "sync", "handle", "none")]
+    assert [one is True for one in found] == [True, False, True, True, False]
+    assert {type(one) for one in found} == {bool}
+    assert type(repository.get_model("ready").healthy()) is bool
+    # A script that has an async method awaits it.
+    assert run(repository.is_model_ready("async")) is True
+
+
+@pytest.mark.usefixtures("old_dialect")
+def test_d10_server_of_the_old_dialect_follows_readiness() -> None:
+    class Switched(Double):
+        def healthy(self) -> bool:
+            return self.ready
+
+    ready, unready = Switched("ready"), Switched("unready", ready=False)
+    with live(ready, unready) as server:
+        assert server.get("/v2/models/ready/ready")[0] == 200
+        assert server.get("/v2/models/unready/ready")[0] == 503
+
+
 def test_repository_extension_lists_loads_and_unloads() -> None:
     repository = LoadingRepository()
     extension = ModelRepositoryExtension(repository)

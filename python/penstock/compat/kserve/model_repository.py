@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from penstock.compat.kserve import dialect
 from penstock.compat.kserve._model.awaitable_bool import AwaitableBool
 from penstock.compat.kserve._model.background_loop import resolve
 from penstock.compat.kserve._model.observable_dict import ObservableDict
@@ -80,13 +81,16 @@ class ModelRepository:
         return self.models
 
     def is_model_ready(self, name: str) -> Any:
-        """Returns whether the model exists and is healthy; the result may be awaited or not, as that of `healthy`."""
+        """Returns whether the model exists and is healthy, as `healthy` does: it may be awaited or not.
+
+        In the dialect of 0.13 it is a `bool`, unless `healthy` is overridden by an async method.
+        """
         model = self.get_model(name)
-        if model is None:
-            return AwaitableBool(False)
         # The model of a handle is ready: it was deployed before.
-        ready = model.healthy() if isinstance(model, BaseKServeModel) else True
-        return ready if hasattr(type(ready), "__await__") else AwaitableBool(bool(ready))
+        ready = model is not None and (model.healthy() if isinstance(model, BaseKServeModel) else True)
+        if hasattr(type(ready), "__await__") and not isinstance(ready, AwaitableBool):
+            return ready
+        return bool(ready) if dialect.is_old() else AwaitableBool(bool(ready))
 
     def update(self, model: Any, name: str | None = None) -> None:
         """Adds or replaces a model.

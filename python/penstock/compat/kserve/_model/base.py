@@ -7,6 +7,7 @@ from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Protocol
 
+from penstock.compat.kserve import dialect
 from penstock.compat.kserve._model.awaitable_bool import AwaitableBool
 
 if TYPE_CHECKING:
@@ -62,8 +63,11 @@ class BaseKServeModel(ABC):
             listener(self, bool(ready))
 
     def healthy(self) -> Any:
-        """Returns whether the model can respond: `ready` unless overridden, by a plain or an async method."""
-        return AwaitableBool(bool(self.ready))
+        """Returns whether the model can respond: `ready` unless overridden, by a plain or an async method.
+
+        The result may be awaited or not. In the dialect of 0.13 it is a `bool`.
+        """
+        return self.ready if dialect.is_old() else AwaitableBool(self.ready)
 
     def load(self) -> bool:
         """Loads the model and sets `ready`. To be overridden; called by the script or the repository."""
