@@ -12,7 +12,7 @@ from native_server import CLIENT_LEFT, RELEASE, Urls
 
 from penstock.compat.pytriton.client import AsyncioDecoupledModelClient, DecoupledModelClient
 from penstock.compat.pytriton.client import exceptions as errors
-from waiting import PATIENCE, until
+from waiting import PATIENCE, at_once, until
 
 N = np.array([[3]], np.int32)
 NONE = np.array([[0]], np.int32)
@@ -117,19 +117,26 @@ def test_closing_ends_the_stream_with_a_warning(urls: Urls, caplog: pytest.LogCa
 
 
 @pytest.mark.usefixtures("held_back")
-def test_response_timeout_is_raised(urls: Urls) -> None:
-    with DecoupledModelClient(urls.grpc, "halting", inference_timeout_s=0.2) as client:
-        responses = client.infer_batch(N)
-        assert next(responses)["i"].item() == 0
-        with pytest.raises(
-            errors.PyTritonClientTimeoutError, match=r"^Timeout occurred during inference request\. Timeout: 0\.2 s$"
-        ):
-            next(responses)
+def test_timeout_of_a_response_applies_to_asyncio_only(urls: Urls) -> None:
     with pytest.raises(
         errors.PyTritonClientTimeoutError,
         match=r"^Timeout while waiting for model halting to return next response 0\.2s$",
     ):
         asyncio.run(collect(urls.grpc, "halting", "infer_batch", N, inference_timeout_s=0.2))
+
+
+@pytest.mark.usefixtures("held_back")
+def test_timeout_of_the_synchronous_client_has_no_effect(urls: Urls) -> None:
+    """PyTriton passes it to `Queue.get` in the place of `block`."""
+    with DecoupledModelClient(urls.grpc, "halting", inference_timeout_s=0.05) as client:
+        responses = client.infer_batch(N)
+        assert next(responses)["i"].item() == 0
+        [waiting] = at_once([lambda: next(responses)])
+        with pytest.raises(TimeoutError):
+            # Ten times as long: the response is not given up.
+            waiting.result(0.5)
+        RELEASE.set()
+        assert waiting.result(PATIENCE)["i"].item() == 1
 
 
 def test_error_between_responses_is_raised(urls: Urls) -> None:

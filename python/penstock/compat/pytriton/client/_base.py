@@ -32,7 +32,7 @@ class BaseModelClient(Generic[Native]):
         lazy_init: Contact the server at the first inference, instead of in the constructor or on entry into
             `async with`.
         init_timeout_s: Timeout until the server and the model are ready; 300 s by default.
-        inference_timeout_s: Timeout of one inference, or of one response of a stream; 60 s by default.
+        inference_timeout_s: Timeout of one inference, or of one response of an asyncio stream; 60 s by default.
         model_config: Configuration of the model; None requests it from the server.
         ensure_model_is_ready: Wait for the model although `model_config` is given.
         access_token: Token for a server with protected endpoints; sent with every call.

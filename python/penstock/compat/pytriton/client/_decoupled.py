@@ -35,8 +35,9 @@ _STREAM_LOCK = threading.Lock()
 class DecoupledModelClient(ModelClient):
     """A client of one decoupled model, over gRPC. `infer_sample` and `infer_batch` return iterators.
 
-    The arguments are the ones of `BaseModelClient`; `inference_timeout_s` applies to each response. A client has one
-    active stream at a time, which ends when its iterator is exhausted, closed or deleted.
+    The arguments are the ones of `BaseModelClient`; `inference_timeout_s` has no effect, as in PyTriton, where it is
+    passed as another argument of the queue of responses. A client has one active stream at a time, which ends when its
+    iterator is exhausted, closed or deleted.
 
     Raises:
         PyTritonClientValueError: the URL is not a gRPC URL.
@@ -77,6 +78,8 @@ class DecoupledModelClient(ModelClient):
             self._active = weakref.ref(responses)
         try:
             tensors, options = self._call_arguments(config, inputs, is_sample, parameters, headers)
+            # Scripts that stream for longer than a minute rely on it.
+            options["timeout"] = None
             responses.stream = client.stream(self._model_name, tensors, **options)
         except PenstockError as error:
             # The iterator raises it, same as later errors of the stream.
