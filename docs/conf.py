@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import penstock
@@ -43,6 +44,17 @@ def literals(*event: Any) -> None:
     lines[:] = [re.sub(r"(?<!`)`([^`]+)`(?!`)", r"``\1``", line) for line in lines]
 
 
+def drawings(app: Any, page: str, template: str, context: dict[str, Any], *rest: Any) -> None:
+    """Puts drawings into their page: as images they would not follow the colours that a reader selects."""
+    if "body" in context:
+
+        def drawing(image: re.Match[str]) -> str:
+            return (Path(app.srcdir, "docs") / f"{image[1]}.svg").read_text(encoding="utf-8")
+
+        context["body"] = re.sub(r'<img [^>]*src="[^"]*/(\w+)\.svg"[^>]*>', drawing, context["body"])
+
+
 def setup(app: Any) -> None:
     """Connects `literals` in front of napoleon, which would take a colon in such code for the end of a type."""
     app.connect("autodoc-process-docstring", literals, priority=100)
+    app.connect("html-page-context", drawings)

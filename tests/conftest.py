@@ -31,6 +31,7 @@ pytest.register_assert_rewrite(
     "misbehaving",
     "models",
     "native_models",
+    "pages",
     "repositories",
     "serving_process",
     "waiting",
