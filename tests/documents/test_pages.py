@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 RECIPES = sorted(path for path in (ROOT / "docs/recipes").glob("*.md") if path.stem != "index")
 
 NEEDS = {
-    "from-fastapi": (),
+    "from-fastapi": ("pydantic",),
+    "from-triton": ("tritonclient.grpc",),
     "images": ("PIL",),
     "onnxruntime": ("onnx", "onnxruntime", "sklearn"),
     "pytorch": ("torch",),

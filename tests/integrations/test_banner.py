@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +13,7 @@ import numpy as np
 import pytest
 import toy_integration
 
-from penstock import Model, Request, Response, Server, Tensor, model
+from penstock import Model, Request, Response, Server, Tensor, model, openai
 from penstock._serve.banner import _row, describe
 from penstock.integrations._table import INTEGRATIONS
 from penstock.integrations._targets import Loader
@@ -84,3 +87,45 @@ def test_hidden_models_are_not_in_the_table() -> None:
 
     with Server(front, http="127.0.0.1:0", grpc=None) as server:
         assert "front" not in describe(server, [front]).partition("\nhttp ")[0]
+
+
+@model
+def complete(prompt: str) -> Iterator[str]:
+    yield prompt.upper()
+
+
+@model
+def embed(text: str) -> list[float]:
+    return [float(len(text)), 1.0]
+
+
+@pytest.mark.parametrize(
+    ("served", "kind"),
+    [
+        (openai.Chat(complete, lambda messages: messages[-1]["content"]), "chat.completion"),
+        (openai.Completions(complete, name="writer"), "text_completion"),
+        (openai.Embeddings(embed), "list"),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_example_request_to_openai_routes_succeeds(served: Any, kind: str) -> None:
+    models = [complete, embed, openai.routes(served)]
+    with Server(*models, **PORTS) as server:
+        lines = describe(server, models).splitlines()
+        [line] = [line.removeprefix("try   ") for line in lines if f"{server.http_url}/v1/" in line]
+        done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, timeout=30, check=True)
+    assert json.loads(done.stdout)["object"] == kind, done.stdout
+
+
+def test_first_three_models_have_an_example_request() -> None:
+    def front(request: Request) -> Response:
+        return Response("front")
+
+    def named(name: str, version: int = 1) -> Model[..., Any]:
+        return model(embed.__wrapped__, name=name, version=version)
+
+    hidden = model(front, name=":front", routes=["GET /front"])
+    models = [hidden, named("a"), named("a", 2), named("b"), named("c"), named("d")]
+    lines = example_requests(Loader(), models)
+    requests = [line for line in lines if line.startswith("try")]
+    assert [line.split()[3] for line in requests] == ["URL/models/a/versions/1", "URL/models/b", "URL/models/c"]
