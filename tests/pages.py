@@ -100,7 +100,7 @@ class Reader:
         self._open.close()
         environment = {**self._environment, "PENSTOCK_HTTP": "127.0.0.1:0", "PENSTOCK_GRPC": "127.0.0.1:0"}
         arguments = shlex.split(command[1] or "")
-        server = Serving(*arguments, script=command[2], folder=self.folder, environment=environment)
+        server = Serving(*arguments, script=command[2], folder=self.folder, environment=environment, patience=PATIENCE)
         self._server = self._open.enter_context(server)
         return server.out
 

@@ -23,7 +23,8 @@ MODELS = Path(__file__).parent / "models"
 class Serving:
     """Runs the command line, after the words of `prefix`; on exit, the process is killed if it still runs.
 
-    With `script`, that Python file is run instead, which calls `penstock.serve`.
+    With `script`, that Python file is run instead, which calls `penstock.serve`. Imports of large libraries may need
+    more `patience`, in seconds.
     """
 
     def __init__(
@@ -36,6 +37,7 @@ class Serving:
         prefix: Sequence[str] = (),
         command: str = "serve",
         script: str | None = None,
+        patience: float = PATIENCE,
     ) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         self.process = subprocess.Popen(
@@ -54,7 +56,8 @@ class Serving:
         if up:
             # The last lines that a started server prints, and an empty one.
             shown = re.compile(r"\ntry .+\n\n", re.DOTALL)
-            until(lambda: shown.search(self.out) or self.process.poll() is not None, "the server to start")
+            ended = lambda: shown.search(self.out) or self.process.poll() is not None  # noqa: E731
+            until(ended, "the server to start", patience)
             assert self.process.poll() is None, self.err
 
     def _read(self, name: str, stream: IO[str]) -> threading.Thread:

@@ -108,7 +108,7 @@ CHECKS: dict[str, Callable[[list[Any]], bool]] = {
 @pytest.mark.parametrize("app", APPS)
 def test_app_responds_to_each_line_that_its_server_prints(app: str, folder: Path, upstream: str) -> None:
     environment = {"PENSTOCK_HTTP": "127.0.0.1:0", "PENSTOCK_GRPC": "127.0.0.1:0", "UPSTREAM": upstream}
-    with Serving(f"{app}.py", folder=folder, environment=environment) as server:
+    with Serving(f"{app}.py", folder=folder, environment=environment, patience=120) as server:
         lines = re.findall(r"^try   (.+)$", server.out, re.MULTILINE)
         answers = [run(line, folder) for line in lines]
     assert CHECKS[app](answers), (lines, answers)
@@ -133,7 +133,10 @@ def test_page_has_the_apps_as_they_are() -> None:
 def test_two_hundred_clients_share_calls(folder: Path) -> None:
     data = pytest.importorskip("sklearn.datasets").load_diabetes().data[:200]
     environment = {"PENSTOCK_HTTP": "127.0.0.1:0", "PENSTOCK_GRPC": "127.0.0.1:0"}
-    with Serving("clients.py", folder=folder, environment=environment) as server, Client(server.http) as client:
+    with (
+        Serving("clients.py", folder=folder, environment=environment, patience=120) as server,
+        Client(server.http) as client,
+    ):
         alone = [float(client.infer("diabetes", row=[row]).value[0]) for row in data[:3]]
         before = client.statistics("diabetes")["model_stats"][0]
         together = [call.result() for call in at_once(lambda row=row: ask(client, row) for row in data)]
@@ -170,7 +173,10 @@ def test_waiting_calls_of_the_async_app_overlap(folder: Path) -> None:
         "PENSTOCK_GRPC": "127.0.0.1:0",
         "UPSTREAM": f"http://127.0.0.1:{service.server_port}",
     }
-    with Serving("upstream.py", folder=folder, environment=environment) as server, Client(server.http) as client:
+    with (
+        Serving("upstream.py", folder=folder, environment=environment, patience=120) as server,
+        Client(server.http) as client,
+    ):
         calls = at_once(lambda: client.infer("words").json() for _ in range(16))
         assert [call.result() for call in calls] == [1] * 16
     service.shutdown()
