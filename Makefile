@@ -48,7 +48,7 @@ run: $(WHEEL) .make/digits ## Train the digits example if necessary, and serve i
 test: test-rust test-py ## Run every test: Rust without an interpreter, then Python on the installed wheel
 
 test-rust: .make/system ## Run the tests of core, wire, client and server; needs no Python
-	cargo test --locked --no-fail-fast -p penstock-core -p penstock-wire -p penstock-client -p penstock-server -p penstock-process \
+	cargo test --locked --no-fail-fast -p penstock-core -p penstock-wire -p penstock-client -p penstock-server -p penstock-process -p penstock-tls \
 	  --features penstock-core/testing,penstock-client/tls
 
 test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the installed wheel; MODE may be -O or '-X dev'

@@ -174,6 +174,9 @@ class Server:
     def models(self) -> ModelRegistry:
         """The served models."""
 
+    def reload_certificates(self) -> None:
+        """Reads the files of TLS again if they have changed."""
+
     def stuck(self) -> list[str]:
         """Returns the models whose handlers had not returned a few seconds after the stop."""
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from typing import Any, Literal
 
-from penstock._config import access, listeners, other_names, otlp, settings
+from penstock._config import access, listeners, other_names, otlp, settings, tls
 from penstock._config.server_options import ServerOptions
 from penstock._spec.suggestions import suggestion
 from penstock.errors import ConfigError
@@ -43,6 +43,18 @@ class ServerConfig:
         "further addresses, separated by commas: http=ADDRESS, grpc=ADDRESS, or metrics=ADDRESS for /metrics alone, "
         "without authentication",
     )
+    tls_certificate: tuple[str, ...] = _setting(
+        (), "files", "PEM files of certificates, each with its chain; the first is for clients that name no other"
+    )
+    tls_key: tuple[str, ...] = _setting((), "files", "PEM file of each certificate's key")
+    tls_client: Literal["off", "optional", "required"] = _setting(
+        "off", "off|optional|required", "whether clients need a certificate"
+    )
+    tls_client_ca: str | None = _setting(None, "text|off", "PEM file of the authorities of client certificates")
+    tls_client_crl: str | None = _setting(None, "text|off", "PEM file of revoked client certificates")
+    tls_min_version: Literal["1.2", "1.3"] = _setting("1.2", "1.2|1.3", "oldest TLS version that clients may speak")
+    tls_reload: float = _setting(5.0, "seconds", "interval of the check for changed files; 0 is only on SIGHUP")
+    tls_handshake_timeout: float = _setting(10.0, "seconds", "time limit for a TLS handshake")
     allowed_hosts: tuple[str, ...] = _setting(
         (), "hosts", "host names accepted on loopback addresses, besides local ones; * for any"
     )
@@ -193,6 +205,8 @@ class ServerConfig:
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
         # Read now, so that a missing secret is reported before models are loaded.
         _ = self.access_rules, self.access_key, self.cache_url, self.tracing
+        client = (self.tls_client, self.tls_client_ca, self.tls_client_crl)
+        tls.Tls(self.tls_certificate, self.tls_key, *client).check()
         if self.grpc == "same" and self.http is None:
             raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
         try:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 
-CRATES = ("core", "wire", "client", "server", "process", "py")
+CRATES = ("core", "wire", "client", "tls", "server", "process", "py")
 """In the order of dependencies, lowest first; client, server and process do not depend on each other."""
 
 

@@ -129,7 +129,7 @@ def test_reasons_table_lists_every_reason_of_a_cut() -> None:
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, from their registration."""
-    source = text("rust/core/src/metrics/server.rs")
+    source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in ("server", "registration", "tls"))
     registered = re.findall(
         r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
     )

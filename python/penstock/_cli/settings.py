@@ -13,6 +13,16 @@ __all__ = ["GROUPS", "add_settings", "shown"]
 
 GROUPS = {
     "addresses": ("http", "grpc", "listeners", "allowed_hosts", "attach", "pid_file"),
+    "TLS": (
+        "tls_certificate",
+        "tls_key",
+        "tls_client",
+        "tls_client_ca",
+        "tls_client_crl",
+        "tls_min_version",
+        "tls_reload",
+        "tls_handshake_timeout",
+    ),
     "model repositories": (
         "repository",
         "model_control",
@@ -152,6 +162,7 @@ _METAVARS = {
     "secret": "SECRET",
     "folders": "DIR",
     "names": "NAMES",
+    "files": "FILES",
     "listeners": "LISTENERS",
     "hosts": "NAMES",
     "policy": "POLICY",

@@ -21,9 +21,10 @@ _EXPECTED = (
 
 
 def is_address(value: object) -> bool:
-    """Returns whether a value is HOST:PORT or unix:/path."""
+    """Returns whether a value is HOST:PORT, which may be without TLS as plain:HOST:PORT, or unix:/path."""
     if not isinstance(value, str):
         return False
+    value = value.removeprefix("plain:")
     if value.startswith("unix:"):
         return len(value) > len("unix:") and "\0" not in value
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", value)

@@ -18,6 +18,14 @@ class ServerOptions(TypedDict, total=False):
     http: str | int | None
     grpc: str | int | None
     listeners: str | Iterable[str]
+    tls_certificate: str | Iterable[str]
+    tls_key: str | Iterable[str]
+    tls_client: Literal["off", "optional", "required"]
+    tls_client_ca: str | None
+    tls_client_crl: str | None
+    tls_min_version: Literal["1.2", "1.3"]
+    tls_reload: float | str
+    tls_handshake_timeout: float | str
     allowed_hosts: str | Iterable[str]
     io_threads: int
     max_body_bytes: int | str

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-LISTS = ("folders", "names", "listeners", "hosts", "amounts")
+LISTS = ("folders", "names", "files", "listeners", "hosts", "amounts")
 """Kinds of settings with several values, which are accepted in several forms."""
 
 SECRETS = ("rules", "secret")
@@ -205,7 +205,7 @@ def _read(kind: str, text: str) -> Any:
         return _SWITCHES[text.lower()]
     if kind == "amounts":
         return _amounts(text)
-    if kind in ("folders", "names", "listeners", "hosts"):
+    if kind in ("folders", "names", "files", "listeners", "hosts"):
         parts = text.split(os.pathsep if kind == "folders" else ",")
         names = tuple(name for part in parts if (name := part.strip()))
         return tuple(map(listeners.entry_with_host, names)) if kind == "listeners" else names

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from penstock._config import tls
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress
 from penstock._server import card
@@ -116,13 +117,14 @@ class Server:
 
     @property
     def http_url(self) -> str:
-        """HTTP URL for clients of this machine: `http://HOST:PORT`, or `unix:/path`.
+        """HTTP URL for clients of this machine: `http://HOST:PORT`, `https://HOST:PORT` with TLS, or `unix:/path`.
 
         Raises:
             StartupError: HTTP is off, or the server is not started.
         """
         address = client_address(self.http_address, "HTTP")
-        return address if address.startswith("unix:") else f"http://{address}"
+        scheme = "https" if tls.is_encrypted(self.config.tls_certificate, self.config.http) else "http"
+        return address if address.startswith("unix:") else f"{scheme}://{address}"
 
     @property
     def grpc_url(self) -> str:
@@ -276,6 +278,11 @@ class Server:
     def wait(self, timeout: float | None = None) -> bool:
         """Blocks until the server has stopped, at most `timeout` seconds. Returns whether it has."""
         return self._core is None or self._core.wait(timeout)
+
+    def reload_certificates(self) -> None:
+        """Reads the files of TLS again if they have changed. Those that cannot be used are logged, and the old stay."""
+        if self._core is not None:
+            self._core.reload_certificates()
 
     def stop(self, timeout: float | None = None) -> list[str]:
         """Refuses new requests, lets the running ones finish, and stops. A second call does nothing.

@@ -27,8 +27,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let grpc = arguments.next().unwrap_or_else(|| "127.0.0.1:8001".to_owned()).parse()?;
     let config = Config {
         listeners: vec![
-            Listener { address: Address::Tcp(http), rest: true, grpc: false, metrics: false },
-            Listener { address: Address::Tcp(grpc), rest: false, grpc: true, metrics: false },
+            Listener { address: Address::Tcp(http), rest: true, grpc: false, metrics: false, tls: false },
+            Listener { address: Address::Tcp(grpc), rest: false, grpc: true, metrics: false, tls: false },
         ],
         ..Config::default()
     };

@@ -19,8 +19,9 @@ mod state;
 pub use infer::sample;
 pub use net::{InProcess, Server, StartError, processors};
 pub use observe::{MAX_NAME_BYTES, plain};
+pub use penstock_tls::{ClientAuth, MinVersion, TlsSettings};
 pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Category, CloudEvents, Command, Compression, Config, Control,
-    HeaderPattern, Limits, Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing,
+    HeaderPattern, Limits, Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls, Tracing,
 };
 pub use state::default_max_inflight_bytes;

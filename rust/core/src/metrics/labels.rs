@@ -42,3 +42,20 @@ pub(in crate::metrics) struct CustomLabels {
     pub(in crate::metrics) version: String,
     pub(in crate::metrics) name: String,
 }
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+pub(super) struct HandshakeLabels {
+    pub(in crate::metrics) outcome: &'static str,
+    /// `1.2` or `1.3`; empty for a handshake that failed.
+    pub(in crate::metrics) version: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+pub(super) struct ReloadLabels {
+    pub(in crate::metrics) outcome: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+pub(super) struct CertificateLabels {
+    pub(in crate::metrics) name: String,
+}

@@ -3,15 +3,18 @@
 mod histogram;
 mod labels;
 mod model;
+mod registration;
 mod sampled_clock;
 mod server;
 pub mod statistics;
+mod tls;
 mod user;
 
 pub use self::{
     model::{CacheMetrics, ModelMetrics},
     sampled_clock::SampledClock,
     server::Metrics,
+    tls::{TlsMetrics, TlsOutcome},
     user::{
         Change, DEFAULT_BUCKETS, Labels, MAX_LABELS, MAX_SERIES, MetricRejected, MetricUpdate, Observations,
         check_increment,

@@ -5,6 +5,7 @@ use super::{
     histogram::Histogram,
     labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     statistics::Statistics,
+    tls::TlsMetrics,
     user::{Recorder, UserRegistry},
 };
 use crate::{ModelSpec, batch::policy::Reason};
@@ -70,6 +71,8 @@ pub struct Metrics {
     pub memory_limit_bytes: Gauge,
     /// Memory that the control group uses and cannot drop; 0 without a limit.
     pub memory_used_bytes: Gauge,
+    /// Handshakes, reloads and certificates of TLS.
+    pub tls: TlsMetrics,
     /// Requests refused before their model was known.
     pub refused: Counter,
     /// Access log lines dropped because the log was too slow.
@@ -123,6 +126,7 @@ impl Default for Metrics {
             answer_bytes: Gauge::default(),
             memory_limit_bytes: Gauge::default(),
             memory_used_bytes: Gauge::default(),
+            tls: TlsMetrics::default(),
             refused: Counter::default(),
             log_dropped: Counter::default(),
             spans_dropped: Counter::default(),
@@ -191,30 +195,6 @@ impl Metrics {
         registry.register("cache_shared_hits", "Hits in the shared cache", self.cache_shared_hits.clone());
         registry.register("cache_failures", "Failures of the shared cache", self.cache_failures.clone());
         registry.register("cache_bytes", "Bytes of the cache entries", self.cache_bytes.clone());
-    }
-
-    fn register_server(&self, registry: &mut Registry) {
-        registry.register("connections", "Open connections", self.connections.clone());
-        registry.register("body_bytes", "Bytes of requests in memory", self.body_bytes.clone());
-        registry.register("answer_bytes", "Bytes of large responses that are not sent yet", self.answer_bytes.clone());
-        let (limit, used) = (self.memory_limit_bytes.clone(), self.memory_used_bytes.clone());
-        registry.register("memory_limit_bytes", "Memory limit of the control group; 0 without one", limit);
-        registry.register("memory_used_bytes", "Memory that the control group uses and cannot drop", used);
-        registry.register(
-            "refused",
-            "Calls and inference requests refused before their model was known",
-            self.refused.clone(),
-        );
-        registry.register(
-            "log_dropped",
-            "Access log lines dropped because the log was too slow",
-            self.log_dropped.clone(),
-        );
-        registry.register(
-            "spans_dropped",
-            "Spans dropped because the collector rejected them or was too slow",
-            self.spans_dropped.clone(),
-        );
     }
 
     /// Handles of one model.

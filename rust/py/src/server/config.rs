@@ -7,8 +7,9 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessLog, Address, BatchingDebug, Category, CloudEvents, Compression, Config, HeaderPattern, Limits,
-    Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tracing, default_max_inflight_bytes,
+    Access, AccessLog, Address, BatchingDebug, Category, ClientAuth, CloudEvents, Compression, Config, HeaderPattern,
+    Limits, Listener, LogLevel, MinVersion, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls, TlsSettings,
+    Tracing, default_max_inflight_bytes,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -32,7 +33,7 @@ impl<'py> ServerConfig<'_, 'py> {
             ratio,
             parent_based,
         });
-        Ok(Config { listeners: self.listeners()?, tracing, ..self.silent()? })
+        Ok(Config { listeners: self.listeners()?, tls: self.tls()?, tracing, ..self.silent()? })
     }
 
     /// The configuration of a server without listeners.
@@ -111,11 +112,34 @@ impl<'py> ServerConfig<'_, 'py> {
         }))
     }
 
+    /// TLS; `None` without a certificate.
+    fn tls(&self) -> PyResult<Option<Tls>> {
+        let files = read_record!(self.0, TlsSettings {
+            certificates: "tls_certificate",
+            keys: "tls_key",
+            client_ca: "tls_client_ca",
+            client: "tls_client" => |mode: String| match mode.as_str() {
+                "required" => ClientAuth::Required,
+                "optional" => ClientAuth::Optional,
+                _ => ClientAuth::Off,
+            },
+            client_crl: "tls_client_crl",
+            min_version: "tls_min_version" => |version: String| match version.as_str() {
+                "1.3" => MinVersion::V1_3,
+                _ => MinVersion::V1_2,
+            }
+        });
+        let reload = duration(self.get("tls_reload")?);
+        let handshake_timeout = duration(self.get("tls_handshake_timeout")?).unwrap_or(Duration::MAX);
+        Ok((!files.certificates.is_empty()).then_some(Tls { files, reload, handshake_timeout }))
+    }
+
     fn listeners(&self) -> PyResult<Vec<Listener>> {
         let (http, grpc): (Option<String>, Option<String>) = (self.get("http")?, self.get("grpc")?);
         let is_shared = grpc.as_deref() == Some("same");
         let main = [("http", http), ("grpc", grpc.filter(|_| !is_shared))];
         let entries: Vec<String> = self.get("listeners")?;
+        let is_encrypted = !self.get::<Vec<String>>("tls_certificate")?.is_empty();
         let main = main.iter().filter_map(|(kind, address)| Some((*kind, address.as_deref()?)));
         let mut listeners: Vec<(&str, Listener)> = Vec::new();
         for (kind, text) in main.chain(entries.iter().filter_map(|entry| entry.split_once('='))) {
@@ -124,8 +148,10 @@ impl<'py> ServerConfig<'_, 'py> {
             match listeners.iter_mut().find(|(known, _)| *known == text && !text.ends_with(":0")) {
                 Some((_, same)) => (same.rest, same.grpc) = (same.rest || rest, same.grpc || grpc),
                 None => {
-                    let address = address(self.0.py(), text)?;
-                    listeners.push((text, Listener { address, rest, grpc, metrics }));
+                    let plain = text.strip_prefix("plain:");
+                    let address = address(self.0.py(), plain.unwrap_or(text))?;
+                    let tls = is_encrypted && plain.is_none();
+                    listeners.push((text, Listener { address, rest, grpc, metrics, tls }));
                 }
             }
         }

@@ -11,7 +11,7 @@ use crate::{
     handler::{inline::attachable, load_result::SIGNALS_EVERY},
     seconds::duration,
 };
-use penstock_server::{Address, Config};
+use penstock_server::{Address, Config, StartError};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{
     sync::{
@@ -82,7 +82,10 @@ impl Server {
             config.io_thread_scope = attachable;
         }
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
-        let server = started.map_err(|error| startup(py, "BindError", &error.to_string()))?;
+        let server = started.map_err(|error| {
+            let kind = if matches!(error, StartError::Tls(_)) { "ConfigError" } else { "BindError" };
+            startup(py, kind, &error.to_string())
+        })?;
         let text = |address: Option<&Address>| address.map(ToString::to_string);
         *lock(&self.addresses) = Addresses {
             http: text(server.http_address()),
@@ -141,6 +144,16 @@ impl Server {
     #[getter]
     fn models(&self) -> ModelRegistry {
         ModelRegistry(Arc::clone(&self.host))
+    }
+
+    fn reload_certificates(&self, py: Python<'_>) {
+        let running = match &*lock(&self.stage) {
+            Stage::Running(server) => Some(Arc::clone(server)),
+            _ => None,
+        };
+        if let Some(server) = running {
+            detached(py, || server.reload_certificates());
+        }
     }
 
     fn stuck(&self) -> Vec<String> {

@@ -156,6 +156,7 @@ fn main() {
         rest: true,
         grpc: true,
         metrics: false,
+        tls: false,
     };
     let config = Config { listeners: vec![listener], io_threads: 1, ..Config::default() };
     let server = Server::start(config, registry, metrics).expect("a free port");

@@ -2,10 +2,12 @@
 //! one of them: a request wakes only a thread of its model.
 
 use super::{
-    client_addresses::{AddressGuard, ClientAddresses},
+    client_addresses::ClientAddresses,
     connection::{ConnectionSettings, builder, serve},
     connections::{Connections, Lifecycle},
+    handshake::ServerTls,
     listen::{Bound, BoundSocket, SocketFile, StartError},
+    place::Place,
 };
 use crate::{
     dispatch::{Dispatcher, ListenerScope},
@@ -14,14 +16,12 @@ use crate::{
     state::App,
 };
 use penstock_core::CompletionQueue;
+use penstock_tls::Alpn;
 use std::{
     io,
     net::TcpStream as StdTcpStream,
     os::unix::net::UnixStream as StdUnixStream,
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::{Arc, atomic::AtomicUsize},
     thread,
     time::Duration,
 };
@@ -55,7 +55,12 @@ struct IoThread {
     open: Arc<AtomicUsize>,
     /// `None` without a limit.
     addresses: Option<Arc<ClientAddresses>>,
+    /// TLS of each listener.
+    encrypted: Arc<[Encrypted]>,
 }
+
+/// TLS of a listener, with the protocols that it offers; `None` for plain connections.
+type Encrypted = Option<(Arc<ServerTls>, Alpn)>;
 
 /// Returns the number of processors of this process: those of its affinity, within its control group's CPU quota.
 /// A quota is rounded down; at least 1.
@@ -71,7 +76,7 @@ pub(crate) fn default_io_threads(cores: usize) -> usize {
 
 impl IoThreads {
     /// Starts all threads. The first one accepts for all.
-    pub(crate) fn start(app: &Arc<App>, bound: Vec<Bound>) -> Result<Self, StartError> {
+    pub(crate) fn start(app: &Arc<App>, bound: Vec<Bound>, tls: Option<&Arc<ServerTls>>) -> Result<Self, StartError> {
         let cores = processors();
         let count = match app.config.io_threads {
             0 => default_io_threads(cores),
@@ -83,6 +88,7 @@ impl IoThreads {
         let per_address = app.config.limits.max_connections_per_address;
         let addresses = (per_address > 0).then(|| Arc::new(ClientAddresses::new(per_address)));
         let served: Vec<ListenerScope> = bound.iter().map(served).collect();
+        let encrypted: Arc<[Encrypted]> = bound.iter().map(|bound| encrypted(bound, tls)).collect();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
         let mut acceptor = Some(bound);
         let mut pending = Vec::new();
@@ -94,6 +100,7 @@ impl IoThreads {
         for (index, inbox) in pending.into_iter().enumerate() {
             let (app, served, lifecycle) = (Arc::clone(app), served.clone(), receiver.clone());
             let (open, inboxes, addresses) = (Arc::clone(&open), inboxes.clone(), addresses.clone());
+            let (encrypted, tls) = (Arc::clone(&encrypted), tls.map(Arc::clone));
             let bound = acceptor.take();
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().max_blocking_threads(cores).thread_name("penstock-decode");
@@ -115,11 +122,14 @@ impl IoThreads {
                     let watched = (Arc::clone(&connections), Arc::clone(&limits), lifecycle.clone());
                     tokio::spawn(async move { watched.0.run(&watched.1, watched.2).await });
                     let settings = ConnectionSettings { builder, limits, connections, writing };
-                    let thread_state = IoThread { app, dispatchers, settings, lifecycle, open, addresses };
+                    let thread_state = IoThread { app, dispatchers, settings, lifecycle, open, addresses, encrypted };
                     if let Some(bound) = bound {
                         accept_all(bound, &thread_state, &inboxes);
                         let app = Arc::clone(&thread_state.app);
                         tokio::spawn(async move { app.memory.watch(&app.metrics).await });
+                        if let Some(tls) = tls {
+                            tokio::spawn(tls.watch());
+                        }
                     }
                     drop(inboxes);
                     tokio::spawn(take_over(thread_state, inbox));
@@ -154,6 +164,11 @@ impl IoThreads {
 fn served(bound: &Bound) -> ListenerScope {
     let (local, tcp) = (bound.address.is_local(), matches!(bound.address, Address::Tcp(_)));
     ListenerScope { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local, tcp }
+}
+
+fn encrypted(bound: &Bound, tls: Option<&Arc<ServerTls>>) -> Encrypted {
+    let tls = tls.filter(|_| bound.tls && matches!(bound.address, Address::Tcp(_)))?;
+    Some((Arc::clone(tls), if bound.rest || bound.metrics { Alpn::Http } else { Alpn::Grpc }))
 }
 
 fn accept_all(bound: Vec<Bound>, thread_state: &IoThread, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
@@ -226,15 +241,25 @@ async fn accept(
 /// Serves the connections of this thread.
 async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
     while let Some((socket, listener)) = inbox.recv().await {
-        let Some(place) = Place::of(&thread_state, &socket) else { continue };
+        let IoThread { app, open, addresses, .. } = &thread_state;
+        let client = match (addresses, &socket) {
+            (Some(addresses), Socket::Tcp(socket)) => socket.peer_addr().ok().map(|peer| (addresses, peer)),
+            _ => None,
+        };
+        let Some(place) = Place::take(app, open, client) else { continue };
         let thread_state = thread_state.clone();
         tokio::spawn(async move {
             let _place = place;
             let dispatcher = Arc::clone(&thread_state.dispatchers[listener]);
             match socket {
                 Socket::Tcp(socket) => {
-                    if let Ok(socket) = TcpStream::from_std(socket) {
-                        serve(socket, dispatcher, thread_state.settings).await;
+                    let Ok(socket) = TcpStream::from_std(socket) else { return };
+                    let Some((tls, alpn)) = &thread_state.encrypted[listener] else {
+                        return serve(socket, dispatcher, thread_state.settings).await;
+                    };
+                    // Boxed: a plain connection has no room for it.
+                    if let Some(socket) = Box::pin(tls.accept(socket, *alpn)).await {
+                        Box::pin(serve(socket, dispatcher, thread_state.settings.clone())).await;
                     }
                 }
                 Socket::Unix(socket) => {
@@ -244,44 +269,5 @@ async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Ac
                 }
             }
         });
-    }
-}
-
-/// A place among the open connections. Dropping it frees it.
-struct Place {
-    app: Arc<App>,
-    open: Arc<AtomicUsize>,
-    _address: Option<AddressGuard>,
-}
-
-impl Place {
-    /// Counts a connection; `None` if there are too many, in all or of its client.
-    fn of(thread_state: &IoThread, socket: &Socket) -> Option<Self> {
-        let IoThread { app, open, addresses, .. } = thread_state;
-        let limits = &app.config.limits;
-        let mut place = Self { app: Arc::clone(app), open: Arc::clone(open), _address: None };
-        place.app.metrics.connections.inc();
-        if open.fetch_add(1, Ordering::AcqRel) >= limits.max_connections {
-            tracing::warn!(limit = limits.max_connections, "a connection over the limit was closed");
-            return None;
-        }
-        if let (Some(addresses), Socket::Tcp(socket)) = (addresses, socket)
-            && let Ok(peer) = socket.peer_addr()
-        {
-            let Some(guard) = addresses.enter(peer.ip()) else {
-                let limit = limits.max_connections_per_address;
-                tracing::warn!(limit, address = %peer.ip(), "a connection over the limit of its address was closed");
-                return None;
-            };
-            place._address = Some(guard);
-        }
-        Some(place)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.app.metrics.connections.dec();
-        self.open.fetch_sub(1, Ordering::AcqRel);
     }
 }

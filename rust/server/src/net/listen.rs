@@ -1,6 +1,7 @@
 //! Binding of listeners, before models are loaded, so that a port in use is reported at once.
 
 use crate::settings::{Address, Listener};
+use penstock_tls::TlsError;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::{
     io,
@@ -27,6 +28,9 @@ pub enum StartError {
         /// The operating system's reason.
         reason: io::Error,
     },
+    /// A certificate that cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// A thread that could not be started.
     #[error("cannot start an I/O thread: {0}")]
     Thread(io::Error),
@@ -40,6 +44,7 @@ pub(crate) struct Bound {
     pub(crate) rest: bool,
     pub(crate) grpc: bool,
     pub(crate) metrics: bool,
+    pub(crate) tls: bool,
 }
 
 #[derive(Debug)]
@@ -76,8 +81,8 @@ pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
     };
     let (socket, address) =
         bound.map_err(|reason| StartError::Bind { address: listener.address.to_string(), reason })?;
-    let Listener { rest, grpc, metrics, .. } = *listener;
-    Ok(Bound { socket, address, rest, grpc, metrics })
+    let Listener { rest, grpc, metrics, tls, .. } = *listener;
+    Ok(Bound { socket, address, rest, grpc, metrics, tls })
 }
 
 fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {

@@ -6,9 +6,11 @@ mod connection;
 mod connection_age;
 mod connections;
 mod framing;
+mod handshake;
 mod in_process;
 mod io_thread;
 mod listen;
+mod place;
 mod server;
 mod tracked_body;
 

@@ -1,6 +1,7 @@
 //! The life of a server: bind, serve, drain, end.
 
 use super::{
+    handshake::ServerTls,
     io_thread::IoThreads,
     listen::{StartError, bind},
 };
@@ -28,6 +29,7 @@ const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Server {
     app: Arc<App>,
+    tls: Option<Arc<ServerTls>>,
     listeners: Vec<Listener>,
     descriptors: Vec<i32>,
     /// Id of the process that started it: a fork has none of its threads.
@@ -47,6 +49,10 @@ impl Server {
     /// # Errors
     /// [`StartError`], in one line.
     pub fn start(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
+        let app = Arc::new(App::new(config, registry, metrics));
+        let config = &app.config;
+        let tls = config.tls.as_ref().map(|tls| ServerTls::load(tls, &app.metrics, &app.log)).transpose()?;
+        let tls = tls.map(Arc::new);
         let bound = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let listeners = bound
             .iter()
@@ -55,14 +61,14 @@ impl Server {
                 rest: bound.rest,
                 grpc: bound.grpc,
                 metrics: bound.metrics,
+                tls: bound.tls,
             })
             .collect();
         let descriptors = bound.iter().map(|bound| bound.socket.descriptor()).collect();
-        let app = Arc::new(App::new(config, registry, metrics));
-        let threads = Mutex::new(Some(IoThreads::start(&app, bound)?));
+        let threads = Mutex::new(Some(IoThreads::start(&app, bound, tls.as_ref())?));
         let process = std::process::id();
         let (refusing, give_up, cut) = (Mutex::new(None), Mutex::new(None), OnceLock::new());
-        Ok(Self { app, listeners, descriptors, process, threads, refusing, give_up, cut })
+        Ok(Self { app, tls, listeners, descriptors, process, threads, refusing, give_up, cut })
     }
 
     /// Returns the listeners; port 0 is replaced by the actual port.
@@ -88,6 +94,13 @@ impl Server {
     /// Returns the address that serves only metrics.
     pub fn metrics_address(&self) -> Option<&Address> {
         self.listeners.iter().find(|listener| listener.metrics).map(|listener| &listener.address)
+    }
+
+    /// Reads the certificates again if their files have changed.
+    pub fn reload_certificates(&self) {
+        if let Some(tls) = &self.tls {
+            tls.reload();
+        }
     }
 
     /// Starts to accept inference: all models are loaded.

@@ -5,6 +5,7 @@ use super::{
     control::{BatchingDebug, Control},
     header_pattern::HeaderPattern,
     shared_cache::SharedCache,
+    tls::Tls,
     tracing::Tracing,
 };
 use penstock_core::Dialect;
@@ -72,6 +73,8 @@ pub struct Config {
     pub shared_memory: SharedMemory,
     /// Export of spans; `None` for none.
     pub tracing: Option<Tracing>,
+    /// TLS of the TCP addresses; `None` for none.
+    pub tls: Option<Tls>,
 }
 
 impl Config {
@@ -132,6 +135,8 @@ pub struct Listener {
     pub grpc: bool,
     /// Serves `/metrics` without REST, to every client that connects.
     pub metrics: bool,
+    /// Speaks TLS. Needs [`Config::tls`]; a Unix socket never does.
+    pub tls: bool,
 }
 
 /// Address to listen on.
@@ -360,6 +365,7 @@ impl Default for Config {
             shared_cache: None,
             shared_memory: SharedMemory::Off,
             tracing: None,
+            tls: None,
         }
     }
 }

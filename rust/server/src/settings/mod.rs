@@ -6,6 +6,7 @@ mod config;
 mod control;
 mod header_pattern;
 mod shared_cache;
+mod tls;
 mod tracing;
 
 pub(crate) use access::Requirement;
@@ -17,4 +18,5 @@ pub use config::{
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;
 pub use shared_cache::SharedCache;
+pub use tls::Tls;
 pub use tracing::Tracing;

@@ -1,0 +1,52 @@
+//! Places of open connections: as many as the server and each client may have.
+
+use super::client_addresses::{AddressGuard, ClientAddresses};
+use crate::state::App;
+use std::{
+    net::SocketAddr,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
+/// A place among the open connections. Dropping it frees it.
+pub(crate) struct Place {
+    app: Arc<App>,
+    open: Arc<AtomicUsize>,
+    address: Option<AddressGuard>,
+}
+
+impl Place {
+    /// Counts a connection; `None` if there are too many, in all or of its client. `client` is set where each client
+    /// has a limit.
+    pub(crate) fn take(
+        app: &Arc<App>,
+        open: &Arc<AtomicUsize>,
+        client: Option<(&Arc<ClientAddresses>, SocketAddr)>,
+    ) -> Option<Self> {
+        let limits = &app.config.limits;
+        let mut place = Self { app: Arc::clone(app), open: Arc::clone(open), address: None };
+        app.metrics.connections.inc();
+        if open.fetch_add(1, Ordering::AcqRel) >= limits.max_connections {
+            tracing::warn!(limit = limits.max_connections, "a connection over the limit was closed");
+            return None;
+        }
+        if let Some((addresses, peer)) = client {
+            place.address = addresses.enter(peer.ip());
+            if place.address.is_none() {
+                let limit = limits.max_connections_per_address;
+                tracing::warn!(limit, address = %peer.ip(), "a connection over the limit of its address was closed");
+                return None;
+            }
+        }
+        Some(place)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.app.metrics.connections.dec();
+        self.open.fetch_sub(1, Ordering::AcqRel);
+    }
+}

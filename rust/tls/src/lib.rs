@@ -1,0 +1,17 @@
+//! The server side of TLS: certificates by the name that a client asks for, client certificates, reload.
+//!
+//! [`Certificates::load`] reads all files and checks them; [`Certificates::reload`] reads them again when one has changed,
+//! and keeps the old ones if the new ones cannot be used.
+#![forbid(unsafe_code)]
+
+mod certificate;
+mod certificates;
+mod client_auth;
+mod error;
+mod files;
+mod settings;
+mod stamps;
+
+pub use certificates::{Alpn, CertificateInfo, Certificates};
+pub use error::TlsError;
+pub use settings::{ClientAuth, MinVersion, TlsSettings};
