@@ -7,7 +7,7 @@ import os
 import traceback
 from types import TracebackType
 
-__all__ = ["for_clients", "is_ours", "send_to_clients", "summary", "user_traceback"]
+__all__ = ["for_clients", "for_operators", "is_ours", "send_to_clients", "summary", "user_traceback"]
 
 _OWN = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
@@ -34,6 +34,13 @@ def is_ours(filename: str) -> bool:
 def send_to_clients() -> None:
     """Lets clients get the tracebacks of handlers, from this process and those that it starts. For development only."""
     os.environ[_FOR_CLIENTS] = "1"
+
+
+def for_operators(error: BaseException, trace: TracebackType | None) -> str:
+    """The traceback of a handler's exception, for the page at /live. The exception keeps its own."""
+    while trace is not None and is_ours(trace.tb_frame.f_code.co_filename):
+        trace = trace.tb_next
+    return "".join(traceback.format_exception(type(error), error, trace)).rstrip()
 
 
 def for_clients(model: str, error: BaseException, trace: TracebackType | None) -> str | None:

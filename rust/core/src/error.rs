@@ -95,6 +95,8 @@ pub struct Error {
     retry_after: Option<Duration>,
     too_large_batch: bool,
     slow_body: bool,
+    /// Thin, because errors are moved with every result.
+    traceback: Option<Arc<String>>,
 }
 
 /// Maximum bytes of a message; gRPC sends it as a header.
@@ -102,6 +104,9 @@ pub(crate) const MAX_MESSAGE: usize = 1024;
 
 /// Maximum bytes of a message with a traceback. Clients of gRPC accept headers of 8 KiB.
 const MAX_TRACEBACK: usize = 4096;
+
+/// Maximum bytes of a traceback for operators.
+const MAX_KEPT_TRACEBACK: usize = 8192;
 
 /// Result with an error for a client.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -113,7 +118,14 @@ impl Error {
     pub fn new(kind: Kind, message: impl Into<Cow<'static, str>>) -> Self {
         let message = message.into();
         let end = message.floor_char_boundary(MAX_MESSAGE);
-        Self { kind, message: message[..end].into(), retry_after: None, too_large_batch: false, slow_body: false }
+        Self {
+            kind,
+            message: message[..end].into(),
+            retry_after: None,
+            too_large_batch: false,
+            slow_body: false,
+            traceback: None,
+        }
     }
 
     /// Creates an `InvalidInput` error.
@@ -144,6 +156,20 @@ impl Error {
         self.slow_body
     }
 
+    /// Adds the traceback of the exception behind the error, for operators. It is never sent to the error's client.
+    /// A long one loses its beginning: the last frames say most.
+    #[must_use]
+    pub fn with_traceback(mut self, traceback: &str) -> Self {
+        let start = traceback.ceil_char_boundary(traceback.len().saturating_sub(MAX_KEPT_TRACEBACK));
+        self.traceback = Some(Arc::new(traceback[start..].to_owned()));
+        self
+    }
+
+    /// Traceback of the exception behind the error, if it is known.
+    pub fn traceback(&self) -> Option<&Arc<String>> {
+        self.traceback.as_ref()
+    }
+
     /// Sets the retry hint (`Retry-After`).
     #[must_use]
     pub fn retry_after(mut self, after: Duration) -> Self {
@@ -166,7 +192,12 @@ impl Error {
     /// The error for one row of a request, counted from 0.
     #[must_use]
     pub fn in_row(&self, row: usize) -> Self {
-        Self { retry_after: self.retry_after, ..Self::new(self.kind, format!("row {row}: {}", self.message)) }
+        let traceback = self.traceback.clone();
+        Self {
+            retry_after: self.retry_after,
+            traceback,
+            ..Self::new(self.kind, format!("row {row}: {}", self.message))
+        }
     }
 
     /// Kind.
@@ -187,12 +218,21 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, Kind, MAX_MESSAGE};
+    use super::{Error, Kind, MAX_KEPT_TRACEBACK, MAX_MESSAGE};
 
     #[test]
     fn long_messages_are_truncated_between_characters() {
         let error = Error::invalid("ü".repeat(MAX_MESSAGE));
         assert_eq!(error.message(), "ü".repeat(MAX_MESSAGE / 2));
+    }
+
+    #[test]
+    fn long_tracebacks_keep_their_end() {
+        let error = Error::handler("").with_traceback(&("ü".repeat(MAX_KEPT_TRACEBACK) + "!"));
+        let kept = error.traceback().unwrap();
+        assert!(kept.ends_with("üü!") && kept.len() < MAX_KEPT_TRACEBACK, "{}", kept.len());
+        assert_eq!(error.in_row(3).traceback(), error.traceback());
+        assert_eq!(error.message(), "");
     }
 
     #[test]

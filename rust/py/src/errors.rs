@@ -35,11 +35,15 @@ pub(crate) fn from_handler(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> 
             if is_too_large_batch(raised.value(py)) { error.batch_too_large() } else { error }
         }
         _ => {
-            log_traceback(py, spec, raised);
+            let traceback = log_traceback(py, spec, raised);
             let class = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
             let error = match traceback_for_clients(py, spec, raised) {
                 Some(text) => Error::traced(text),
                 None => Error::handler(format!("model '{}' failed: {class}", spec.name)),
+            };
+            let error = match traceback {
+                Some(traceback) => error.with_traceback(&traceback),
+                None => error,
             };
             if class == OUT_OF_MEMORY && spec.retries_on_oom() { error.batch_too_large() } else { error }
         }
@@ -90,7 +94,8 @@ fn own_kind(py: Python<'_>, raised: &PyErr) -> PyResult<Option<Kind>> {
     Ok(Kind::from_name(&kind))
 }
 
-fn log_traceback(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) {
+/// Logs the traceback of an exception, and returns it without Penstock's own frames; `None` if it cannot be formatted.
+fn log_traceback(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) -> Option<String> {
     let log = || -> PyResult<()> {
         let logger = py.import("logging")?.call_method1("getLogger", (format!("penstock.{}", spec.name),))?;
         let options = PyDict::new(py);
@@ -103,6 +108,8 @@ fn log_traceback(py: Python<'_>, spec: &ModelSpec, raised: &PyErr) {
     if log().is_err() {
         raised.clone_ref(py).print(py);
     }
+    let tracebacks = py.import("penstock._runtime.tracebacks").ok()?;
+    tracebacks.call_method1("for_operators", (raised.value(py), raised.traceback(py))).ok()?.extract().ok()
 }
 
 /// Creates the exception of an error of another model.

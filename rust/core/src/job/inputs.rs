@@ -69,7 +69,7 @@ impl Job {
         self.metrics().cut(self.reason, self.rows);
         self.answered = true;
         let parts = std::mem::take(&mut self.parts);
-        self.queue.requeue(self.lane, parts, self.cut_at);
+        self.queue.requeue((self.instance, self.lane), parts, self.cut_at);
         None
     }
 }

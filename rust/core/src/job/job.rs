@@ -38,6 +38,7 @@ pub struct BatchOutput {
 #[derive(Debug)]
 pub struct Job {
     pub(super) queue: Arc<Queue>,
+    pub(super) instance: usize,
     pub(super) lane: usize,
     /// Sequences of the requests; empty for a model without sequences.
     pub(super) steps: Vec<SequenceId>,
@@ -61,7 +62,7 @@ pub struct Job {
 
 impl Job {
     pub(super) fn new(batch: CutBatch) -> Self {
-        let CutBatch { queue, lane, parts, reason, max_rows, cost, guard, entering } = batch;
+        let CutBatch { queue, instance, lane, parts, reason, max_rows, cost, guard, entering } = batch;
         let rows = parts.iter().map(|part| part.request.rows).sum();
         let steps = match queue.spec().sequences {
             None => Vec::new(),
@@ -70,8 +71,10 @@ impl Job {
         let max_rows = queue.spec().max_batch_size().min(max_rows);
         let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
         let (trace, cut_at) = (BatchTrace::of(&parts), Instant::now());
+        queue.begin_batch(instance, cut_at, rows);
         Self {
             queue,
+            instance,
             lane,
             steps,
             parts,
@@ -106,6 +109,7 @@ impl Job {
         let reason = Reason::Idle;
         Self::new(CutBatch {
             queue,
+            instance: 0,
             lane,
             parts,
             reason,
@@ -218,8 +222,8 @@ impl Job {
     /// Frees the instance, the resources and the sequences.
     fn free(&mut self, requests: usize, duration: Duration) {
         self.entered();
-        let Self { lane, rows, cost, reason, waited, ref steps, .. } = *self;
-        self.queue.answered(&Answered { lane, requests, rows, cost, duration, reason, waited, steps });
+        let Self { instance, lane, rows, cost, reason, waited, ref steps, .. } = *self;
+        self.queue.answered(&Answered { instance, lane, requests, rows, cost, duration, reason, waited, steps });
         self.guard = None;
     }
 

@@ -2,7 +2,7 @@
 
 use prometheus_client::{
     encoding::{EncodeMetric, MetricEncoder, NoLabelSet},
-    metrics::{MetricType, TypedMetric},
+    metrics::{MetricType, TypedMetric, histogram::exponential_buckets},
 };
 use std::{
     fmt,
@@ -33,6 +33,11 @@ impl Histogram {
         Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0) }))
     }
 
+    /// Creates a histogram of 10 us to about 120 s, in steps of a sixth: fine enough for percentiles.
+    pub(crate) fn of_latencies() -> Self {
+        Self::new(exponential_buckets(10e-6, 1.1665, 107))
+    }
+
     /// Adds one value.
     pub fn observe(&self, value: f64) {
         let Inner { bounds, counts, sum } = &*self.0;
@@ -40,6 +45,64 @@ impl Histogram {
         counts[bucket].fetch_add(1, Ordering::Relaxed);
         let added = |bits| Some((f64::from_bits(bits) + value).to_bits());
         let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
+    }
+}
+
+/// Counts of a histogram at one moment, or their difference between two moments.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Distribution {
+    /// Values in each bucket, in the order of [`Histogram::bounds`].
+    pub counts: Vec<u64>,
+    /// Sum of the values.
+    pub sum: f64,
+}
+
+impl Histogram {
+    /// Upper bounds of the buckets, ascending; the last one is infinite.
+    pub fn bounds(&self) -> &[f64] {
+        &self.0.bounds
+    }
+
+    /// Reads the counts. A value that is observed meanwhile may be in a count and not in the sum.
+    pub fn distribution(&self) -> Distribution {
+        let Inner { counts, sum, .. } = &*self.0;
+        let counts = counts.iter().map(|count| count.load(Ordering::Relaxed)).collect();
+        Distribution { counts, sum: f64::from_bits(sum.load(Ordering::Relaxed)) }
+    }
+}
+
+impl Distribution {
+    /// Values observed since an earlier reading of the same histogram.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
+        let counts = self.counts.iter().zip(before).map(|(count, before)| count.saturating_sub(before)).collect();
+        Self { counts, sum: (self.sum - earlier.sum).max(0.0) }
+    }
+
+    /// Number of values.
+    pub fn count(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// Mean of the values; `None` without values.
+    pub fn mean(&self) -> Option<f64> {
+        let count = self.count();
+        (count > 0).then(|| self.sum / count as f64)
+    }
+
+    /// Value below which a share of the values lies, by linear interpolation within its bucket; `None` without values.
+    /// Values above the last finite bound count as that bound.
+    pub fn quantile(&self, bounds: &[f64], share: f64) -> Option<f64> {
+        let rank = share * self.count() as f64;
+        let (mut below, mut lower) = (0.0, 0.0);
+        for (&count, &bound) in self.counts.iter().zip(bounds) {
+            let upper = if bound.is_finite() { bound } else { lower };
+            if count > 0 && below + count as f64 >= rank {
+                return Some(lower + (upper - lower) * ((rank - below) / count as f64).clamp(0.0, 1.0));
+            }
+            (below, lower) = (below + count as f64, upper);
+        }
+        None
     }
 }
 
@@ -66,11 +129,7 @@ impl EncodeMetric for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use prometheus_client::{
-        encoding::text::encode,
-        metrics::histogram::{Histogram as Reference, exponential_buckets},
-        registry::Registry,
-    };
+    use prometheus_client::{encoding::text::encode, metrics::histogram::Histogram as Reference, registry::Registry};
 
     fn text(metric: impl prometheus_client::registry::Metric) -> String {
         let (mut registry, mut text) = (Registry::default(), String::new());
@@ -88,6 +147,24 @@ mod tests {
             reference.observe(value);
         }
         assert_eq!(text(own), text(reference));
+    }
+
+    #[test]
+    fn quantiles_are_those_of_the_values_since_an_earlier_reading() {
+        let histogram = Histogram::new([1.0, 2.0, 4.0]);
+        (0..100).for_each(|_| histogram.observe(0.5));
+        let before = histogram.distribution();
+        (0..90).for_each(|_| histogram.observe(1.5));
+        (0..10).for_each(|_| histogram.observe(3.0));
+        let new = histogram.distribution().since(&before);
+        assert_eq!((new.count(), new.mean()), (100, Some(1.65)));
+        assert_eq!(new.quantile(histogram.bounds(), 0.45), Some(1.5));
+        assert_eq!(new.quantile(histogram.bounds(), 0.95), Some(3.0));
+        histogram.observe(1e9);
+        let all = histogram.distribution();
+        assert_eq!(all.quantile(histogram.bounds(), 1.0), Some(4.0));
+        let none = all.since(&all);
+        assert_eq!((none.quantile(histogram.bounds(), 0.5), none.mean()), (None, None));
     }
 
     #[test]

@@ -8,13 +8,16 @@ mod sampled_clock;
 mod server;
 pub mod statistics;
 mod tls;
+mod totals;
 mod user;
 
 pub use self::{
+    histogram::{Distribution, Histogram},
     model::{CacheMetrics, ModelMetrics},
     sampled_clock::SampledClock,
     server::Metrics,
     tls::{TlsMetrics, TlsOutcome},
+    totals::MetricTotals,
     user::{
         Change, DEFAULT_BUCKETS, Labels, MAX_LABELS, MAX_SERIES, MetricRejected, MetricUpdate, Observations,
         check_increment,

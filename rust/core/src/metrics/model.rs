@@ -30,6 +30,8 @@ pub struct ModelMetrics {
     pub compute: Histogram,
     /// Seconds to encode a response.
     pub encode: Histogram,
+    /// Seconds from a request's arrival to its response, of successful requests while the live page is open.
+    pub latency: Histogram,
     /// Rows in a batch.
     pub batch_size: Histogram,
     pub(super) handler: Seconds,

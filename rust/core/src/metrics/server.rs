@@ -229,6 +229,7 @@ impl Metrics {
             batch_wait: self.batch_wait.get_or_create(&labels).clone(),
             compute: self.compute.get_or_create(&labels).clone(),
             encode: self.encode.get_or_create(&labels).clone(),
+            latency: Histogram::of_latencies(),
             batch_size: self.batch_size.get_or_create(&labels).clone(),
             handler: self.handler.get_or_create(&labels).clone(),
             wasted: self.wasted.get_or_create(&labels).clone(),

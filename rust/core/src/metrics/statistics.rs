@@ -115,6 +115,11 @@ impl Statistics {
         self.lock().clone()
     }
 
+    /// Reads the current counts without a copy.
+    pub(super) fn with<T>(&self, read: impl FnOnce(&Snapshot) -> T) -> T {
+        read(&self.lock())
+    }
+
     /// Counts a failed request.
     pub fn failed(&self, duration: Duration) {
         self.lock().fail.add(1, ns(duration));

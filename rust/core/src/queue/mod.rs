@@ -3,6 +3,7 @@
 mod bounds;
 mod compatible;
 mod expiry;
+mod instances;
 mod lane;
 mod levels;
 mod model_queue;
@@ -18,9 +19,10 @@ mod warmup;
 
 pub use self::{
     bounds::{Load, QueueLimits},
+    instances::{InstancePhase, InstanceProcess, InstanceReport, InstanceState},
     model_queue::Queue,
     resources::{ResourceShare, Resources},
-    tuning::{BatchRecord, QueueReport, Tuning},
+    tuning::{BatchRecord, QueueLoad, QueueReport, Tuning},
 };
 pub(crate) use self::{
     model_queue::Answered,

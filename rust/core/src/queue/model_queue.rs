@@ -1,7 +1,8 @@
 //! One bounded queue per model. Instances pull batches from it; nothing pushes to them.
 
 use super::{
-    BatchRecord, Load, QueueLimits, ResourceShare, lane::Lane, pending::Pending, sequences::Table, tuning::BatchLog,
+    BatchRecord, InstanceState, Load, QueueLimits, ResourceShare, lane::Lane, pending::Pending, sequences::Table,
+    tuning::BatchLog,
 };
 use crate::{
     Error, ModelSpec, SequenceId,
@@ -27,6 +28,8 @@ pub struct Queue {
     pub(super) may_refuse: AtomicBool,
     /// One per lane. Shared, so that an I/O thread can notify a lane without the queue.
     pub(super) notifiers: Box<[Arc<Notify>]>,
+    /// One per instance.
+    pub(super) instances: Box<[InstanceState]>,
     /// Share of the server's resources, if the model's batches need any.
     pub(super) share: OnceLock<ResourceShare>,
 }
@@ -47,6 +50,7 @@ pub(super) struct Inner {
 
 /// An answered batch.
 pub(crate) struct Answered<'a> {
+    pub(crate) instance: usize,
     pub(crate) lane: usize,
     pub(crate) requests: usize,
     pub(crate) rows: usize,
@@ -80,6 +84,7 @@ impl Queue {
             }),
             may_refuse: AtomicBool::new(true),
             notifiers: (0..lanes).map(|_| Arc::default()).collect(),
+            instances: (0..spec.instances.max(1)).map(|_| InstanceState::default()).collect(),
             share: OnceLock::new(),
             spec,
         }
@@ -98,6 +103,7 @@ impl Queue {
     /// Records an answered batch: the policy learns from it, and its instance and sequences are free again.
     pub(crate) fn answered(&self, answered: &Answered<'_>) {
         let now_ns = self.now_ns();
+        self.instance(answered.instance).end(now_ns);
         let mut inner = self.lock();
         let lane = &mut inner.lanes[answered.lane];
         let Answered { reason, requests, rows, cost, waited, duration, .. } = *answered;

@@ -4,7 +4,7 @@
 //! notified, and when its timeout passes. `docs/internals-queue.md` draws the states and lists the events.
 
 use super::{
-    Queue, ResourceGuard,
+    InstancePhase, Queue, ResourceGuard,
     lane::{Dropped, Taken, Want},
     model_queue::Inner,
     model_queue::nanoseconds,
@@ -39,6 +39,8 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct CutBatch {
     pub(crate) queue: Arc<Queue>,
+    /// Instance that took it.
+    pub(crate) instance: usize,
     pub(crate) lane: usize,
     pub(crate) parts: Vec<Part>,
     pub(crate) reason: Reason,
@@ -54,6 +56,7 @@ pub(crate) struct CutBatch {
 
 /// Decision to cut, with its terms.
 struct Cut {
+    instance: usize,
     rows: usize,
     reason: Reason,
     max_rows: usize,
@@ -79,6 +82,7 @@ impl Queue {
     pub(crate) fn next_work(self: &Arc<Self>, instance: usize, patience: Option<Duration>, enters: bool) -> Next {
         let end_ns = patience.map_or(u64::MAX, |patience| self.now_ns().saturating_add(nanoseconds(patience)));
         let index = instance % self.notifiers.len();
+        self.instance(instance).set_phase(InstancePhase::Serving);
         let mut inner = self.lock();
         let mut may_spin = true;
         loop {
@@ -107,7 +111,7 @@ impl Queue {
             };
             inner = match decision {
                 Decision::Cut(rows, reason) => {
-                    match self.cut(inner, index, now_ns, Cut { rows, reason, max_rows, guard, enters }) {
+                    match self.cut(inner, index, now_ns, Cut { instance, rows, reason, max_rows, guard, enters }) {
                         Ok(batch) => return Next::Batch(batch),
                         Err(inner) => inner,
                     }
@@ -121,6 +125,7 @@ impl Queue {
                     if notify {
                         self.notify(index);
                     }
+                    self.instance(instance).set_phase(InstancePhase::Ended);
                     return Next::Closed;
                 }
                 Decision::Wait { .. } if now_ns >= end_ns => {
@@ -149,7 +154,7 @@ impl Queue {
         now_ns: u64,
         cut: Cut,
     ) -> Result<CutBatch, MutexGuard<'a, Inner>> {
-        let Cut { rows, reason, max_rows, guard, enters } = cut;
+        let Cut { instance, rows, reason, max_rows, guard, enters } = cut;
         let Taken { parts, cost } = self.take(&mut inner, index, now_ns, rows, None);
         if parts.is_empty() {
             // Dropping the guard notifies other lanes, and takes their queues' locks. One may be of this queue.
@@ -169,7 +174,7 @@ impl Queue {
         if notify {
             self.notify(index);
         }
-        Ok(CutBatch { queue: Arc::clone(self), lane: index, parts, reason, max_rows, cost, guard, entering })
+        Ok(CutBatch { queue: Arc::clone(self), instance, lane: index, parts, reason, max_rows, cost, guard, entering })
     }
 
     /// Waits for a notification or a timeout. With short batches the first wait spins.

@@ -19,9 +19,10 @@ impl Queue {
         policy.max_size()
     }
 
-    /// Puts the requests of a batch back at the front of their levels.
-    pub(crate) fn requeue(&self, lane: usize, parts: Vec<Part>, cut_at: Instant) {
+    /// Puts the requests of a batch of an instance and its lane back at the front of their levels.
+    pub(crate) fn requeue(&self, (instance, lane): (usize, usize), parts: Vec<Part>, cut_at: Instant) {
         let cut_ns = self.to_ns(cut_at);
+        self.instance(instance).end(self.now_ns());
         let mut inner = self.lock();
         let lane_of = &mut inner.lanes[lane];
         lane_of.busy = lane_of.busy.saturating_sub(1);

@@ -88,6 +88,19 @@ pub struct QueueReport {
     pub decisions: Vec<BatchRecord>,
 }
 
+/// Load of a queue, and its limits.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueLoad {
+    /// Load of the waiting requests.
+    pub waiting: Load,
+    /// Limits.
+    pub bounds: QueueLimits,
+    /// Batches being computed.
+    pub computing: usize,
+    /// Current maximum rows of a batch.
+    pub max_size: usize,
+}
+
 impl BatchLog {
     pub(crate) fn add(&mut self, note: BatchRecord) {
         if self.0.len() == REMEMBERED {
@@ -123,6 +136,17 @@ impl Queue {
             window: Duration::from_nanos(crate::batch::returns::window_ns(fixed_ns)),
             rows_per_second: inner.drain.rate(self.now_ns()),
             decisions: inner.notes.0.iter().copied().collect(),
+        }
+    }
+
+    /// Reports the load and its limits.
+    pub fn load(&self) -> QueueLoad {
+        let inner = self.lock();
+        QueueLoad {
+            waiting: inner.waiting(),
+            bounds: inner.bounds,
+            computing: inner.lanes.iter().map(|lane| lane.busy).sum(),
+            max_size: inner.lanes[0].policy.max_size(),
         }
     }
 

@@ -112,6 +112,7 @@ pub(crate) struct ErrorMessage<'a> {
     message: &'a str,
     retry_after: Option<Duration>,
     too_large_batch: bool,
+    traceback: Option<&'a str>,
 }
 
 impl<'a> From<&'a Error> for ErrorMessage<'a> {
@@ -121,6 +122,7 @@ impl<'a> From<&'a Error> for ErrorMessage<'a> {
             message: error.message(),
             retry_after: error.retry_hint(),
             too_large_batch: error.is_batch_too_large(),
+            traceback: error.traceback().map(|traceback| traceback.as_str()),
         }
     }
 }
@@ -131,6 +133,10 @@ impl ErrorMessage<'_> {
         let error = Error::new(Kind::from_name(self.kind)?, self.message.to_owned());
         let error = match self.retry_after {
             Some(after) => error.retry_after(after),
+            None => error,
+        };
+        let error = match self.traceback {
+            Some(traceback) => error.with_traceback(traceback),
             None => error,
         };
         Some(if self.too_large_batch { error.batch_too_large() } else { error })
@@ -172,6 +178,14 @@ mod tests {
             let _ = decode::<ErrorMessage<'_>>(&bytes).map(|message| message.error());
             let _ = decode::<&str>(&bytes);
         }
+    }
+
+    #[test]
+    fn errors_keep_their_tracebacks() {
+        let error = Error::handler("failed").with_traceback("line 1\nline 2");
+        let encoded = encode(&ErrorMessage::from(&error)).unwrap();
+        let back = decode::<ErrorMessage<'_>>(&encoded).unwrap().error().unwrap();
+        assert_eq!((back.kind(), back.message(), back.traceback()), (error.kind(), "failed", error.traceback()));
     }
 
     #[test]

@@ -6,7 +6,10 @@ use crate::supervisor::{
     pool::ProcessPool,
     process::Process,
 };
-use penstock_core::{ModelSpec, queue::Queue};
+use penstock_core::{
+    ModelSpec,
+    queue::{InstanceState, Queue},
+};
 use std::{sync::Arc, time::Duration};
 
 /// The interval of checks of the process while there is no work.
@@ -58,6 +61,17 @@ impl Instance {
     /// Returns whether its process attached itself, so that it cannot be started again.
     pub(crate) fn is_attached(&self) -> bool {
         matches!(self.source, Source::Attached(_))
+    }
+
+    /// Its state in reports.
+    pub(crate) fn state(&self) -> &InstanceState {
+        self.queue.instance(self.index)
+    }
+
+    /// Counts a process that was replaced, or could not load again.
+    pub(crate) fn count_restart(&self, reason: &'static str) {
+        self.queue.metrics().restarted(reason);
+        self.state().restarted(reason);
     }
 
     /// Logs a line.

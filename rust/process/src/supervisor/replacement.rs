@@ -6,7 +6,7 @@ use crate::supervisor::{
     process::Process,
     serve::{MAX_BACK_OFF, Supervisor},
 };
-use penstock_core::{Error, Kind as ErrorKind};
+use penstock_core::{Error, Kind as ErrorKind, queue::InstancePhase};
 use std::time::{Duration, Instant};
 
 impl Supervisor<'_> {
@@ -56,7 +56,8 @@ impl Supervisor<'_> {
             }
             Some(Ok(())) => {
                 pool.end_replacement();
-                queue.metrics().restarted(reason.label());
+                self.instance.count_restart(reason.label());
+                self.instance.state().process_loaded(next.id());
                 if let Some(old) = self.process.replace(next) {
                     self.instance
                         .log(format_args!("{reason} (process {}) and was replaced", old.id().unwrap_or_default()));
@@ -79,6 +80,8 @@ impl Supervisor<'_> {
         if self.next.take().is_some() {
             pool.end_replacement();
         }
+        self.instance.state().process_ended();
+        self.instance.state().set_phase(InstancePhase::Ended);
         let last = match self.process.take() {
             Some(process) => {
                 self.retired.add(process);

@@ -12,7 +12,7 @@ use crate::{
     },
     transport::frame::Kind,
 };
-use penstock_core::{Error, Job, Kind as ErrorKind, Pulled, SequenceId, Work};
+use penstock_core::{Error, Job, Kind as ErrorKind, Pulled, SequenceId, Work, queue::InstancePhase};
 use std::{
     io,
     time::{Duration, Instant},
@@ -53,6 +53,7 @@ impl Instance {
             Err(failure) => return on_loaded(Err(failure)),
         };
         self.pool.add(self.queue.metrics());
+        self.state().process_loaded(process.id());
         on_loaded(Ok(()));
         Supervisor::new(&self, process).run();
     }
@@ -209,10 +210,11 @@ impl<'a> Supervisor<'a> {
         if let Some(mut process) = self.process.take() {
             process.kill();
             pool.remove(queue.metrics());
+            self.instance.state().process_ended();
             if process.is_attached() {
                 reason = reason.for_attached();
             } else {
-                queue.metrics().restarted(reason.label());
+                self.instance.count_restart(reason.label());
             }
             match process.id() {
                 Some(id) => self.instance.log(format_args!("{reason} (process {id})")),
@@ -260,7 +262,9 @@ impl<'a> Supervisor<'a> {
             self.instance.pool.end_replacement();
         }
         let Instance { queue, pool, .. } = self.instance;
+        let state = self.instance.state();
         loop {
+            state.set_phase(InstancePhase::BackingOff);
             let until = Instant::now() + self.back_off;
             self.back_off = (self.back_off * 2).min(MAX_BACK_OFF);
             while Instant::now() < until {
@@ -270,15 +274,18 @@ impl<'a> Supervisor<'a> {
                 self.retired.sweep();
                 std::thread::sleep(Duration::from_millis(20).min(until.saturating_duration_since(Instant::now())));
             }
+            state.set_phase(InstancePhase::Loading);
             match self.instance.start() {
                 Ok(process) => {
+                    state.process_loaded(process.id());
+                    state.set_phase(InstancePhase::Serving);
                     self.process = Some(process);
                     pool.add(queue.metrics());
                     return true;
                 }
                 Err(_) if queue.is_closed() => return false,
                 Err(LoadFailure { summary, traceback }) => {
-                    queue.metrics().restarted("load_failed");
+                    self.instance.count_restart("load_failed");
                     self.instance.log(format_args!("its process could not load it again: {summary}\n{traceback}"));
                 }
             }
