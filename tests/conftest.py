@@ -28,6 +28,7 @@ pytest.register_assert_rewrite(
     "faults",
     "http2_by_hand",
     "http_by_hand",
+    "live_events",
     "misbehaving",
     "models",
     "native_models",

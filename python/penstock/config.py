@@ -108,6 +108,11 @@ class ServerConfig:
     strict_json: bool = _setting(False, "switch", "null in JSON in place of NaN and infinities")
     compress_answers: bool = _setting(False, "switch", "compression of inference responses for clients that accept it")
     docs: bool = _setting(True, "switch", "OpenAPI description at /openapi.json, and documentation page at /docs")
+    live: Literal["off", "local", "on"] = _setting(
+        "local",
+        "off|local|on",
+        "page at /live of what the server does now: off, for this machine, or on for all that may read statistics",
+    )
     batching_debug: Literal["off", "read", "change"] = _setting(
         "off", "off|read|change", "/debug/batching, to read or change the batching of models"
     )

@@ -63,6 +63,7 @@ def test_defaults() -> None:
         "strict_json": False,
         "compress_answers": False,
         "docs": True,
+        "live": "local",
         "batching_debug": "off",
         "access_log": "off",
         "log_level": "warning",

@@ -50,11 +50,13 @@ def test_banner_prints_the_port_picked_for_0() -> None:
         assert server.err.count("\n") == 1
 
 
-def test_banner_prints_the_docs_page_unless_disabled(app: Path) -> None:
-    for flags, printed in (((), True), (("--no-docs",), False)):
+def test_banner_prints_the_pages_unless_disabled(app: Path) -> None:
+    for flags, printed in (((), True), (("--no-docs", "--live", "off"), False)):
         with Serving("app.py", *LOOPBACK, *flags, folder=app.parent) as server:
             assert (f"\ndocs  {server.http}/docs\n" in server.out) is printed
             assert (get(server.http, "/docs").status == 200) is printed
+            assert (f"\nlive  {server.http}/live\n" in server.out) is printed
+            assert (get(server.http, "/live").status == 200) is printed
 
 
 @pytest.mark.fault("port in use")

@@ -39,6 +39,7 @@ GROUPS = {
         "otlp_endpoint",
         "trace_sampler",
         "docs",
+        "live",
         "grpc_reflection",
         "batching_debug",
     ),

@@ -55,6 +55,7 @@ class ServerOptions(TypedDict, total=False):
     strict_json: bool
     compress_answers: bool
     docs: bool
+    live: Literal["off", "local", "on"]
     batching_debug: Literal["off", "read", "change"]
     access_log: Literal["off", "text", "json", "short"]
     log_level: Literal["off", "error", "warning", "info", "debug"]

@@ -42,6 +42,8 @@ def describe(server: Server, models: Sequence[Any], greetings: Greetings | None 
         lines.append(f"grpc  {server.grpc_url}{_listening(server.grpc_url, server.grpc_address)}")
     if server.http_address and server.config.docs and not server.http_url.startswith("unix:"):
         lines.append(f"docs  {server.http_url}/docs")
+    if server.http_address and server.config.live != "off" and not server.http_url.startswith("unix:"):
+        lines.append(f"live  {server.http_url}/live")
     if server.attach_address:
         lines.append(f"attach  {server.attach_address}")
     for folder in server.config.repository:

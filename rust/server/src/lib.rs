@@ -22,6 +22,7 @@ pub use observe::{MAX_NAME_BYTES, plain};
 pub use penstock_tls::{ClientAuth, MinVersion, TlsSettings};
 pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Category, CloudEvents, Command, Compression, Config, Control,
-    HeaderPattern, Limits, Listener, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls, Tracing,
+    HeaderPattern, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls,
+    Tracing,
 };
 pub use state::default_max_inflight_bytes;

@@ -8,8 +8,8 @@ use crate::{
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, ClientAuth, CloudEvents, Compression, Config, HeaderPattern,
-    Limits, Listener, LogLevel, MinVersion, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls, TlsSettings,
-    Tracing, default_max_inflight_bytes,
+    Limits, Listener, LiveAccess, LogLevel, MinVersion, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls,
+    TlsSettings, Tracing, default_max_inflight_bytes,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, time::Duration};
@@ -67,6 +67,11 @@ impl<'py> ServerConfig<'_, 'py> {
             grpc_reflection,
             grpc_compression => |name: String| Compression::from_name(&name),
             log_level => |name: String| LogLevel::from_name(&name).unwrap_or(LogLevel::Warning),
+            live => |mode: String| match mode.as_str() {
+                "off" => LiveAccess::Off,
+                "on" => LiveAccess::On,
+                _ => LiveAccess::Local,
+            },
             batching_debug => |mode: String| match mode.as_str() {
                 "read" => BatchingDebug::Read,
                 "change" => BatchingDebug::Change,

@@ -47,7 +47,7 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     pub(crate) fn new(app: Arc<App>, completions: Option<CompletionQueue>, scope: ListenerScope) -> Self {
         let remote = completions.as_ref().and_then(|_| RemoteCache::new(&app));
-        let context = Context { app, completions, remote, local: scope.local };
+        let context = Context { app, completions, remote, local: scope.local, local_peer: scope.local };
         let config = &context.app.config;
         Self {
             checks_hosts: scope.tcp && hosts::are_checked(&config.allowed_hosts, scope.local),
@@ -55,6 +55,12 @@ impl Dispatcher {
             scope,
             context,
         }
+    }
+
+    /// Returns the same routes for peers that are programs of this machine.
+    pub(crate) fn for_local_peers(&self) -> Self {
+        let Self { ref context, scope, checks_hosts, ref grpc } = *self;
+        Self { context: Context { local_peer: true, ..context.clone() }, scope, checks_hosts, grpc: grpc.clone() }
     }
 
     /// Reports whether a request is a gRPC call that this listener serves.

@@ -1,8 +1,8 @@
 //! Responses to one request, in order, within its deadline.
 
 use super::{
+    StreamTelemetry,
     compute::{EXPIRY_SLACK, identify},
-    telemetry::StreamTelemetry,
 };
 use crate::state::{App, Context, RequestGuard};
 use penstock_core::{Error, InferResponse, Kind, Model, ResponseChunk, ResponsePlan, ResponseStream, Result, classify};

@@ -1,13 +1,17 @@
 //! Metrics, log line and trace of an inference request, in all protocols.
 
-use super::response_head::to_error as refusal;
 use crate::{
-    observe::{Entry, MAX_NAME_BYTES, plain, spans::RequestTrace},
-    settings::LogLevel,
+    observe::{
+        Entry, MAX_NAME_BYTES,
+        live::{Failed, RequestRecord, is_failure},
+        plain,
+        spans::RequestTrace,
+    },
+    settings::{LiveAccess, LogLevel},
     state::App,
 };
 use http::{HeaderMap, HeaderValue};
-use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Result, Timings};
+use penstock_core::{Error, Kind, Model, Protocol, Result, Timings};
 use penstock_wire::{
     DecodedRequest,
     grpc::{TIMEOUT_HEADER, timeout},
@@ -15,16 +19,16 @@ use penstock_wire::{
 };
 use std::{
     sync::Arc,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 /// Telemetry of a request with one response.
 #[derive(Debug)]
 pub(crate) struct RequestTelemetry<'a> {
-    app: &'a App,
-    protocol: Protocol,
-    started: Instant,
-    trace: Option<Arc<RequestTrace>>,
+    pub(super) app: &'a App,
+    pub(super) protocol: Protocol,
+    pub(super) started: Instant,
+    pub(super) trace: Option<Arc<RequestTrace>>,
 }
 
 /// Model and id of a request, as far as they are known.
@@ -104,6 +108,9 @@ impl<'a> RequestTelemetry<'a> {
         model.metrics().served(self.protocol);
         self.ended(Some(model), id, status, None);
         self.log(Some(model), id, ("ok", status), timings, None);
+        if self.app.live.is_watched() {
+            self.show(Some(model), id, ("ok", status), timings);
+        }
     }
 
     /// Records a response with the model's status: a success, or the error of that status.
@@ -119,6 +126,7 @@ impl<'a> RequestTelemetry<'a> {
         model.metrics().failed(self.protocol, error.kind());
         self.ended(Some(model), id, status, Some(error));
         self.log(Some(model), id, (error.kind().name(), status), timings, Some(error.message()));
+        self.keep(Some(model), (id, status), timings, error);
     }
 
     /// Records a refusal or failure.
@@ -135,6 +143,7 @@ impl<'a> RequestTelemetry<'a> {
             }
         }
         self.log(model, id, (error.kind().name(), status), Timings::default(), Some(error.message()));
+        self.keep(model, (id, status), Timings::default(), error);
     }
 
     /// Logs a request that no route answers.
@@ -188,113 +197,36 @@ impl<'a> RequestTelemetry<'a> {
             error,
         });
     }
-}
 
-/// Telemetry of a request with several responses. One that is dropped before its end
-/// was left by its client.
-pub(crate) struct StreamTelemetry {
-    app: Arc<App>,
-    protocol: Protocol,
-    started: Instant,
-    trace: Option<Arc<RequestTrace>>,
-    model: Arc<Model>,
-    id: String,
-    status: fn(&App, Option<&Error>) -> i32,
-    /// Status that the model set.
-    head_status: Option<u16>,
-    timings: Timings,
-    complete: bool,
-    ended: bool,
-}
+    /// Keeps an error for the page at `/live`: of handlers and of the server always, others while someone watches.
+    fn keep(&self, model: Option<&Model>, (id, status): (&str, i32), timings: Timings, error: &Error) {
+        let (live, is_watched) = (&self.app.live, self.app.live.is_watched());
+        if self.app.config.live != LiveAccess::Off && (is_watched || is_failure(error)) {
+            let (model, protocol) = (model.map(Model::spec), self.protocol.name());
+            live.errors.add(Failed { model, protocol, status, id, error });
+        }
+        if is_watched {
+            self.show(model, id, (error.kind().name(), status), timings);
+        }
+    }
 
-impl StreamTelemetry {
-    /// Continues `telemetry`; `status` maps an outcome to the protocol's status.
-    pub(crate) fn new(
-        app: &Arc<App>,
-        telemetry: &RequestTelemetry<'_>,
-        request: (&Arc<Model>, &str),
-        status: fn(&App, Option<&Error>) -> i32,
-    ) -> Self {
-        let RequestTelemetry { protocol, started, ref trace, .. } = *telemetry;
-        let trace = trace.clone();
-        let (model, id) = (Arc::clone(request.0), request.1.to_owned());
-        let (app, timings) = (Arc::clone(app), Timings::default());
-        Self {
-            app,
-            protocol,
-            started,
-            trace,
-            model,
-            id,
+    /// Adds a request to the figures of the page at `/live`.
+    #[cold]
+    fn show(&self, model: Option<&Model>, id: &str, (outcome, status): (&'static str, i32), timings: Timings) {
+        let duration = self.started.elapsed();
+        if let Some(model) = model.filter(|_| outcome == "ok") {
+            model.metrics().latency.observe(duration.as_secs_f64());
+        }
+        self.app.live.requests.add(duration, || RequestRecord {
+            serial: 0,
+            time: SystemTime::now(),
+            model: model.map(|model| Arc::clone(model.spec())),
+            protocol: self.protocol.name(),
+            id: plain(id, MAX_NAME_BYTES).into_owned(),
             status,
-            head_status: None,
+            outcome,
+            duration,
             timings,
-            complete: false,
-            ended: false,
-        }
-    }
-
-    pub(crate) fn model(&self) -> &Arc<Model> {
-        &self.model
-    }
-
-    pub(crate) fn app(&self) -> &Arc<App> {
-        &self.app
-    }
-
-    /// Records that the request is decoded.
-    pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
-        if let Some(trace) = &self.trace {
-            trace.decoded(decoded);
-        }
-    }
-
-    /// Records a response.
-    pub(crate) fn responded(&mut self, timings: Timings, last: bool) {
-        self.timings = timings;
-        self.complete |= last;
-    }
-
-    /// Sets the status of the whole response.
-    pub(crate) fn set_status(&mut self, status: u16) {
-        self.head_status = Some(status);
-    }
-
-    /// Marks the end of the responses.
-    pub(crate) fn complete(&mut self) {
-        self.complete = true;
-    }
-
-    /// Records a failure.
-    pub(crate) fn fail(&mut self, error: &Error) {
-        self.end(Some(error));
-    }
-
-    fn end(&mut self, error: Option<&Error>) {
-        if std::mem::replace(&mut self.ended, true) {
-            return;
-        }
-        let telemetry = RequestTelemetry {
-            app: &self.app,
-            protocol: self.protocol,
-            started: self.started,
-            trace: self.trace.take(),
-        };
-        let status = (self.status)(&self.app, error);
-        match error {
-            None if let Some(head_status) = self.head_status => {
-                let refused = refusal(&ResponseHead { status: head_status, ..ResponseHead::default() });
-                telemetry.completed(&self.model, (&self.id, head_status.into()), self.timings, refused.as_ref());
-            }
-            None => telemetry.succeeded(&self.model, &self.id, status, self.timings),
-            Some(error) => telemetry.failed(Some(&self.model), &self.id, status, error),
-        }
-    }
-}
-
-impl Drop for StreamTelemetry {
-    fn drop(&mut self) {
-        let left = Error::new(Kind::Cancelled, "the client left before the end of the responses");
-        self.end(Some(&left).filter(|_| !self.complete));
+        });
     }
 }

@@ -30,8 +30,8 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-/// An accepted socket, and the index of its listener.
-type Accepted = (Socket, usize);
+/// An accepted socket, the index of its listener, and whether its peer is a program of this machine.
+type Accepted = (Socket, usize, bool);
 
 enum Socket {
     Tcp(StdTcpStream),
@@ -49,7 +49,7 @@ pub(crate) struct IoThreads {
 #[derive(Clone)]
 struct IoThread {
     app: Arc<App>,
-    dispatchers: Arc<[Arc<Dispatcher>]>,
+    dispatchers: Arc<[Dispatchers]>,
     settings: ConnectionSettings,
     lifecycle: watch::Receiver<Lifecycle>,
     open: Arc<AtomicUsize>,
@@ -61,6 +61,13 @@ struct IoThread {
 
 /// TLS of a listener, with the protocols that it offers; `None` for plain connections.
 type Encrypted = Option<(Arc<ServerTls>, Alpn)>;
+
+/// Dispatchers of one listener.
+struct Dispatchers {
+    all: Arc<Dispatcher>,
+    /// For peers that are programs of this machine.
+    local: Arc<Dispatcher>,
+}
 
 /// Returns the number of processors of this process: those of its affinity, within its control group's CPU quota.
 /// A quota is rounded down; at least 1.
@@ -111,7 +118,11 @@ impl IoThreads {
                     let completions = CompletionQueue::new();
                     let dispatchers = served
                         .iter()
-                        .map(|&served| Arc::new(Dispatcher::new(Arc::clone(&app), Some(completions.clone()), served)))
+                        .map(|&served| {
+                            let all = Arc::new(Dispatcher::new(Arc::clone(&app), Some(completions.clone()), served));
+                            let local = if served.local { Arc::clone(&all) } else { Arc::new(all.for_local_peers()) };
+                            Dispatchers { all, local }
+                        })
                         .collect();
                     let builder = Arc::new(builder(&app.config.limits));
                     tokio::spawn(async move { completions.run().await });
@@ -196,14 +207,15 @@ enum Acceptor {
 }
 
 impl Acceptor {
-    async fn next(&self) -> io::Result<Socket> {
+    /// Returns the next socket, and whether its peer is a program of this machine.
+    async fn next(&self) -> io::Result<(Socket, bool)> {
         Ok(match self {
             Self::Tcp(listener) => {
-                let socket = listener.accept().await?.0;
+                let (socket, peer) = listener.accept().await?;
                 socket.set_nodelay(true)?;
-                Socket::Tcp(socket.into_std()?)
+                (Socket::Tcp(socket.into_std()?), Address::Tcp(peer).is_local())
             }
-            Self::Unix(listener, _) => Socket::Unix(listener.accept().await?.0.into_std()?),
+            Self::Unix(listener, _) => (Socket::Unix(listener.accept().await?.0.into_std()?), true),
         })
     }
 }
@@ -223,9 +235,9 @@ async fn accept(
             _ = lifecycle.wait_for(|lifecycle| *lifecycle == Lifecycle::Close) => return,
         };
         match accepted {
-            Ok(socket) => {
+            Ok((socket, is_local)) => {
                 // A thread that ended has closed its inbox; the server is closing.
-                let _ = inboxes[turn % inboxes.len()].send((socket, listener));
+                let _ = inboxes[turn % inboxes.len()].send((socket, listener, is_local));
                 turn += 1;
             }
             // Out of descriptors, for example: a retry may succeed.
@@ -240,7 +252,7 @@ async fn accept(
 
 /// Serves the connections of this thread.
 async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
-    while let Some((socket, listener)) = inbox.recv().await {
+    while let Some((socket, listener, is_local)) = inbox.recv().await {
         let IoThread { app, open, addresses, .. } = &thread_state;
         let client = match (addresses, &socket) {
             (Some(addresses), Socket::Tcp(socket)) => socket.peer_addr().ok().map(|peer| (addresses, peer)),
@@ -250,7 +262,8 @@ async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Ac
         let thread_state = thread_state.clone();
         tokio::spawn(async move {
             let _place = place;
-            let dispatcher = Arc::clone(&thread_state.dispatchers[listener]);
+            let Dispatchers { all, local } = &thread_state.dispatchers[listener];
+            let dispatcher = Arc::clone(if is_local { local } else { all });
             match socket {
                 Socket::Tcp(socket) => {
                     let Ok(socket) = TcpStream::from_std(socket) else { return };

@@ -1,6 +1,7 @@
 //! Access log, server log, trace settings and spans.
 
 mod access_log;
+pub(crate) mod live;
 mod log;
 mod log_events;
 mod short_log;

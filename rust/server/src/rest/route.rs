@@ -17,6 +17,8 @@ pub(crate) struct Route {
     pub(crate) doc: openapi::Route,
     /// Set for routes that the OpenAPI document leaves out.
     pub(crate) hidden: bool,
+    /// Set for the live page, which has its own setting.
+    pub(crate) live: bool,
 }
 
 /// Id, group and summary in the OpenAPI document.
@@ -41,11 +43,11 @@ pub(super) const fn get(path: &'static str, requires: Requirement, handler: Read
 }
 
 pub(super) const fn get_by(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {
-    Route { requires, handler, doc: openapi::Route::new("get", path, doc), hidden: false }
+    Route { requires, handler, doc: openapi::Route::new("get", path, doc), hidden: false, live: false }
 }
 
 pub(super) const fn post(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {
-    Route { requires, handler, doc: openapi::Route::new("post", path, doc), hidden: false }
+    Route { requires, handler, doc: openapi::Route::new("post", path, doc), hidden: false, live: false }
 }
 
 /// A route of inference, which is always of that category.
@@ -73,6 +75,11 @@ impl Route {
 
     pub(super) const fn hidden(self) -> Self {
         Self { hidden: true, ..self }
+    }
+
+    /// A route of the live page. It is for people: a client that reads all of its events would never end.
+    pub(super) const fn of_live_page(self) -> Self {
+        Self { live: true, hidden: true, ..self }
     }
 
     /// Reports whether the setting `docs` switches it off.

@@ -3,6 +3,7 @@
 use super::{
     error,
     handler::{Handler, PathParams},
+    handlers::live,
     nearest::nearest,
     operation::{ModelPath, Operation},
     route::Route,
@@ -10,7 +11,7 @@ use super::{
 };
 use crate::{
     body::{Body, RequestBody},
-    settings::{Category, Config, Requirement},
+    settings::{Category, Config, LiveAccess, Requirement},
     state::Context,
 };
 use http::{
@@ -56,6 +57,9 @@ impl<'p> Endpoint<'p> {
         if !config.docs && routes.iter().all(Route::is_documentation) {
             return Self::Unknown(path);
         }
+        if config.live == LiveAccess::Off && routes.iter().all(|route| route.live) {
+            return Self::Unknown(path);
+        }
         let names = routes.first().into_iter().flat_map(Route::params);
         let params = names.filter_map(|name| Some((name, found.params.get(name)?))).collect();
         Self::Path(routes, params)
@@ -96,7 +100,11 @@ impl<'p> Endpoint<'p> {
         let Some(route) = find(routes, method) else { return not_allowed(&allowed(routes)) };
         let decoded = |(name, value)| (name, percent_decode_str(value).decode_utf8_lossy().into_owned());
         let params = PathParams::new(params.into_iter().map(decoded).collect());
-        let response = route.handler.run(context, &params, request).await;
+        let allowed = if route.live { live::check_access(context, request.0) } else { Ok(()) };
+        let response = match allowed {
+            Ok(()) => route.handler.run(context, &params, request).await,
+            Err(error) => Err(error),
+        };
         let response = response.unwrap_or_else(|error| error::response(&context.app, &error));
         if method == Method::HEAD { without_body(response) } else { response }
     }

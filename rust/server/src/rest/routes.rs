@@ -5,7 +5,7 @@
 
 use super::{
     handler::{Handler, Input},
-    handlers::{batching, docs, models, repository, server, settings, shared_memory, statistics},
+    handlers::{batching, docs, live, models, repository, server, settings, shared_memory, statistics},
     operation::{GenerateMode, Operation, V1Verb},
     route::{
         HEALTH, HIDDEN, LOGGING, METADATA, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY, STATISTICS, TRACE,
@@ -323,6 +323,13 @@ pub(crate) static ROUTES: &[Route] = &[
         ("openapi_model", Tag::Documentation, "This document, of one model"),
     )
     .json("OpenApi"),
+    // As the page at `/docs`: it has no figures of its own.
+    get("/live", OPEN, live::page, ("live", Tag::Server, "A page that shows what the server does now"))
+        .text(HTML)
+        .of_live_page(),
+    get("/live/events", STATISTICS, live::events, ("live_events", Tag::Server, "Figures of the page as events"))
+        .text("text/event-stream; charset=utf-8")
+        .of_live_page(),
 ];
 
 const NAMED: Handler = Handler::Write(Input::Nothing, repository::named);

@@ -35,6 +35,8 @@ pub struct Config {
     pub compress_answers: bool,
     /// Serves `/openapi.json` and `/docs`.
     pub docs: bool,
+    /// Clients that may watch the server at `/live`.
+    pub live: LiveAccess,
     /// Access of clients to batching reports and knobs.
     pub batching_debug: BatchingDebug,
     /// Form of the access log.
@@ -260,6 +262,17 @@ pub enum SharedMemory {
     On,
 }
 
+/// Clients that may watch the server at `/live`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LiveAccess {
+    /// None: there is no such page.
+    Off,
+    /// Programs of this machine, without a proxy between.
+    Local,
+    /// All that may read statistics.
+    On,
+}
+
 /// Form of the access log, one line per request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessLog {
@@ -346,6 +359,7 @@ impl Default for Config {
             strict_json: false,
             compress_answers: false,
             docs: true,
+            live: LiveAccess::Local,
             batching_debug: BatchingDebug::Off,
             access_log: AccessLog::Off,
             log_level: LogLevel::Warning,

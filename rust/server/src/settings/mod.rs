@@ -12,8 +12,8 @@ mod tracing;
 pub(crate) use access::Requirement;
 pub use access::{Access, Category};
 pub use config::{
-    AccessLog, Address, CloudEvents, Compression, Config, Limits, Listener, LogLevel, PlatformRoutes, Platforms,
-    SharedMemory,
+    AccessLog, Address, CloudEvents, Compression, Config, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes,
+    Platforms, SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;

@@ -2,7 +2,7 @@
 
 use super::{memory_use::MemoryUse, request_guard::RequestGuard};
 use crate::{
-    observe::{Log, TraceSettingsTable, spans::Tracer},
+    observe::{Log, TraceSettingsTable, live::Live, spans::Tracer},
     settings::{Action, Config, LogLevel},
     shared_memory::Regions,
 };
@@ -55,6 +55,8 @@ pub(crate) struct App {
     /// Its metrics.
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) log: Arc<Log>,
+    /// Recent errors and requests, and who watches them.
+    pub(crate) live: Arc<Live>,
     pub(crate) trace: TraceSettingsTable,
     /// `None` where no request is traced.
     pub(crate) tracer: Option<Arc<Tracer>>,
@@ -92,6 +94,7 @@ impl App {
             log,
             tracer,
             memory,
+            live: Arc::default(),
             trace: TraceSettingsTable::default(),
             config,
             registry,

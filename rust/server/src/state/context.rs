@@ -29,6 +29,8 @@ pub(crate) struct Context {
     pub(crate) remote: Option<Arc<RemoteCache>>,
     /// Set where only programs of this machine connect.
     pub(crate) local: bool,
+    /// Set where the peer is a program of this machine: a listener for others has such peers too.
+    pub(crate) local_peer: bool,
 }
 
 impl Context {

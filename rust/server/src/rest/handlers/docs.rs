@@ -2,6 +2,7 @@
 //!
 //! The page is one file without external resources. Its policy lets it load nothing and connect to this server only.
 
+use super::page::Page;
 use crate::{
     body::Body,
     rest::{error, handler::PathParams, routes::ROUTES},
@@ -9,7 +10,7 @@ use crate::{
     state::Context,
 };
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response};
+use http::Response;
 use penstock_core::{Model, Registry, Result};
 use penstock_wire::openapi::{self, RequestLimits, ServedModel, ServerDescription};
 use std::sync::{Arc, LazyLock};
@@ -48,26 +49,12 @@ pub(crate) fn model_document(context: &Context, params: &PathParams) -> Result<R
 
 /// `GET /docs`.
 pub(crate) fn page(_: &Context, _: &PathParams) -> Result<Response<Body>> {
-    static PAGE: LazyLock<Bytes> = LazyLock::new(|| {
-        include_str!("docs/page.html").replace("STYLE", STYLE).replace("SCRIPT", SCRIPT).into_bytes().into()
+    static PAGE: LazyLock<Page> = LazyLock::new(|| Page {
+        html: Bytes::from(include_str!("docs/page.html").replace("STYLE", STYLE).replace("SCRIPT", SCRIPT)),
+        style: STYLE_HASH,
+        script: SCRIPT_HASH,
     });
-    let policy = format!(
-        "default-src 'none'; style-src '{STYLE_HASH}'; script-src '{SCRIPT_HASH}'; connect-src 'self'; base-uri 'none'; \
-         form-action 'none'; frame-ancestors 'none'"
-    );
-    let mut response = Response::new(Body::from(PAGE.clone()));
-    let headers = response.headers_mut();
-    for (name, value) in [
-        ("content-type", "text/html; charset=utf-8"),
-        ("content-security-policy", policy.as_str()),
-        ("x-content-type-options", "nosniff"),
-        ("referrer-policy", "no-referrer"),
-        // A server of another version may have this address tomorrow.
-        ("cache-control", "no-cache"),
-    ] {
-        headers.extend(HeaderValue::try_from(value).ok().map(|value| (HeaderName::from_static(name), value)));
-    }
-    Ok(response)
+    Ok(PAGE.respond())
 }
 
 /// `GET /v2/models/{model}/docs`.

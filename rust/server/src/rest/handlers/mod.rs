@@ -2,7 +2,9 @@
 
 pub(crate) mod batching;
 pub(crate) mod docs;
+pub(crate) mod live;
 pub(crate) mod models;
+mod page;
 pub(crate) mod repository;
 pub(crate) mod server;
 pub(crate) mod settings;

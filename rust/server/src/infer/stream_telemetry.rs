@@ -1,0 +1,116 @@
+//! Metrics, log line and trace of a request with several responses, in all protocols.
+
+use super::{RequestTelemetry, response_head::to_error as refusal};
+use crate::{observe::spans::RequestTrace, state::App};
+use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Timings};
+use penstock_wire::DecodedRequest;
+use std::{sync::Arc, time::Instant};
+
+/// Telemetry of a request with several responses. One that is dropped before its end
+/// was left by its client.
+pub(crate) struct StreamTelemetry {
+    app: Arc<App>,
+    protocol: Protocol,
+    started: Instant,
+    trace: Option<Arc<RequestTrace>>,
+    model: Arc<Model>,
+    id: String,
+    status: fn(&App, Option<&Error>) -> i32,
+    /// Status that the model set.
+    head_status: Option<u16>,
+    timings: Timings,
+    complete: bool,
+    ended: bool,
+}
+
+impl StreamTelemetry {
+    /// Continues `telemetry`; `status` maps an outcome to the protocol's status.
+    pub(crate) fn new(
+        app: &Arc<App>,
+        telemetry: &RequestTelemetry<'_>,
+        request: (&Arc<Model>, &str),
+        status: fn(&App, Option<&Error>) -> i32,
+    ) -> Self {
+        let RequestTelemetry { protocol, started, ref trace, .. } = *telemetry;
+        let trace = trace.clone();
+        let (model, id) = (Arc::clone(request.0), request.1.to_owned());
+        let (app, timings) = (Arc::clone(app), Timings::default());
+        Self {
+            app,
+            protocol,
+            started,
+            trace,
+            model,
+            id,
+            status,
+            head_status: None,
+            timings,
+            complete: false,
+            ended: false,
+        }
+    }
+
+    pub(crate) fn model(&self) -> &Arc<Model> {
+        &self.model
+    }
+
+    pub(crate) fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Records that the request is decoded.
+    pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
+        if let Some(trace) = &self.trace {
+            trace.decoded(decoded);
+        }
+    }
+
+    /// Records a response.
+    pub(crate) fn responded(&mut self, timings: Timings, last: bool) {
+        self.timings = timings;
+        self.complete |= last;
+    }
+
+    /// Sets the status of the whole response.
+    pub(crate) fn set_status(&mut self, status: u16) {
+        self.head_status = Some(status);
+    }
+
+    /// Marks the end of the responses.
+    pub(crate) fn complete(&mut self) {
+        self.complete = true;
+    }
+
+    /// Records a failure.
+    pub(crate) fn fail(&mut self, error: &Error) {
+        self.end(Some(error));
+    }
+
+    fn end(&mut self, error: Option<&Error>) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let telemetry = RequestTelemetry {
+            app: &self.app,
+            protocol: self.protocol,
+            started: self.started,
+            trace: self.trace.take(),
+        };
+        let status = (self.status)(&self.app, error);
+        match error {
+            None if let Some(head_status) = self.head_status => {
+                let refused = refusal(&ResponseHead { status: head_status, ..ResponseHead::default() });
+                telemetry.completed(&self.model, (&self.id, head_status.into()), self.timings, refused.as_ref());
+            }
+            None => telemetry.succeeded(&self.model, &self.id, status, self.timings),
+            Some(error) => telemetry.failed(Some(&self.model), &self.id, status, error),
+        }
+    }
+}
+
+impl Drop for StreamTelemetry {
+    fn drop(&mut self) {
+        let left = Error::new(Kind::Cancelled, "the client left before the end of the responses");
+        self.end(Some(&left).filter(|_| !self.complete));
+    }
+}
