@@ -8,6 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import Self
 
+from penstock._bench.measured import Measured
+from penstock._bench.plan import Plan
 from penstock._runtime.peers import Peers
 from penstock._spec.definition import Definition
 from penstock.client._base import Ask
@@ -32,6 +34,7 @@ __all__ = [
     "InProcessServer",
     "InstanceChannel",
     "Listener",
+    "LoadRun",
     "ModelRegistry",
     "Notifier",
     "PeerCall",
@@ -1037,6 +1040,31 @@ class CompletionQueue:
 
     def take(self) -> list[tuple[int, Any, BaseException | None]]:
         """Takes the results: ticket, value and exception; both None for a call that needs another step."""
+
+@final
+class LoadRun:
+    """Load on a server, on threads of the extension: a warm-up, then a measurement."""
+
+    def __new__(
+        cls, url: str, options: Settings, calls: list[ClientCall], bodies: list[RawArguments], plan: Plan
+    ) -> LoadRun: ...
+    def wait_warm(self, seconds: float) -> bool:
+        """Waits for the end of the warm-up, at most that long. Returns whether it is over."""
+
+    def measure(self) -> None:
+        """Begins the measurement."""
+
+    def wait(self, seconds: float) -> bool:
+        """Waits for the end of the measurement and its requests, at most that long. Returns whether it is over."""
+
+    def stop(self) -> None:
+        """Ends the warm-up or the measurement. Requests in flight finish."""
+
+    def progress(self) -> tuple[int, int]:
+        """Successful responses and errors of the warm-up or the measurement so far."""
+
+    def measured(self) -> Measured:
+        """Returns the result, once `wait` has returned True."""
 
 @final
 class PendingCall:

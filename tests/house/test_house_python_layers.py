@@ -38,6 +38,7 @@ LAYERS = [
     {"_reload"},
     {"_serve"},
     {"_shim"},
+    {"_bench"},
     {"_cli"},
     {"__main__"},
 ]

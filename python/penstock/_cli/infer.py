@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from penstock._cli import call_arguments
 
 if TYPE_CHECKING:
     from penstock.client import ClientOptions, Result
@@ -56,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
     from penstock.errors import PenstockError
 
     try:
-        call = _call(options)
+        call = call_arguments.from_options(options)
         settings: ClientOptions = {"timeout": options.timeout, "ca_file": options.ca_file}
         with Client(options.url, **settings) as client:
             if options.stream:
@@ -69,87 +71,6 @@ def run(options: argparse.Namespace) -> int:
         print(f"penstock: error: {' '.join(str(error).split())}", file=sys.stderr, flush=True)
         return 1
     return 0
-
-
-def _call(options: argparse.Namespace) -> dict[str, Any]:
-    call: dict[str, Any] = {"inputs": {}, "parameters": {}, "datatypes": dict(_pairs("--datatype", options.datatype))}
-    if options.document is not None:
-        _read_document(options.document, call)
-    for name, value in _pairs("an input", options.inputs):
-        call["inputs"][name] = _value(value)
-    for name, value in _pairs("--parameter", options.parameter):
-        call["parameters"][name] = _inline(value)
-    if options.output:
-        call["outputs"] = options.output
-    if options.request_id is not None:
-        call["request_id"] = options.request_id
-    call["headers"] = dict(_pairs("--header", options.header))
-    call["version"] = options.model_version
-    return call
-
-
-def _read_document(file: str, call: dict[str, Any]) -> None:
-    from penstock._spec import datatypes
-
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
-    document = json.loads(text)
-    try:
-        for tensor in document["inputs"]:
-            call["inputs"][tensor["name"]] = _array(tensor)
-            if tensor["datatype"] in datatypes.WIDENED or tensor["datatype"] == datatypes.BYTES:
-                call["datatypes"][tensor["name"]] = tensor["datatype"]
-        call["parameters"].update(document.get("parameters", {}))
-        if "id" in document:
-            call["request_id"] = document["id"]
-        if document.get("outputs"):
-            call["outputs"] = [output["name"] for output in document["outputs"]]
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{file} is not a request of the protocol: {error!r}") from None
-
-
-def _array(tensor: Mapping[str, Any]) -> Any:
-    import numpy as np
-
-    from penstock._spec import datatypes
-    from penstock._spec.elements import exact_array
-
-    dtype = datatypes.ARRAY_DTYPES.get(tensor["datatype"], np.dtype(object))
-    try:
-        return exact_array(tensor["data"], dtype).reshape(tensor["shape"])
-    except (ValueError, OverflowError) as error:
-        raise ValueError(f"input {tensor['name']!r} cannot be converted to {tensor['datatype']}: {error}") from None
-
-
-def _pairs(what: str, given: Iterable[str]) -> Iterator[tuple[str, str]]:
-    for pair in given:
-        name, equals, value = pair.partition("=")
-        if not (name and equals):
-            raise ValueError(f"{what} {pair!r} is not NAME=VALUE")
-        yield name, value
-
-
-def _value(text: str) -> Any:
-    if not text.startswith("@"):
-        return _inline(text)
-    path = Path(text[1:])
-    if path.suffix == ".npy":
-        import numpy as np
-
-        return np.load(path)
-    content = path.read_bytes()
-    if path.suffix == ".json":
-        return json.loads(content)
-    try:
-        return content.decode()
-    except UnicodeDecodeError:
-        return content
-
-
-def _inline(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _print_or_save(result: Result, file: str | None) -> None:

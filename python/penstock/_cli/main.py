@@ -8,13 +8,16 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from penstock._cli import attach, build, completion, detect, dev, export, infer, reload, serve, shim, url
+from penstock._cli import attach, bench, build, completion, detect, dev, export, infer, reload, serve, shim, url
 from penstock._cli.parser import Parser
 from penstock.errors import StartupError
 
 __all__ = ["main"]
 
 OK, USAGE = 0, 2
+
+_OF_CLIENTS = {"infer": infer.run, "bench": bench.run}
+"""Commands that need a running server."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -38,8 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return USAGE
     if options.command == "completion":
         return completion.run(options, _parser())
-    if options.command == "infer":
-        return infer.run(options)
+    if options.command in _OF_CLIENTS:
+        return _OF_CLIENTS[options.command](options)
     try:
         if options.command == "reload":
             return reload.run(options)
@@ -70,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     build.add_parser(commands)
     export.add_parser(commands)
     infer.add_parser(commands)
+    bench.add_parser(commands)
     completion.add_parser(commands)
     commands.add_parser("shim", help=shim.SUMMARY)
     return parser

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 __all__ = ["COMMANDS", "VARIABLE", "with_default"]
 
 VARIABLE = "PENSTOCK_URL"
-COMMANDS = ("infer", "attach")
+COMMANDS = ("infer", "bench", "attach")
 """Commands whose first argument is the server's URL."""
 
 _URL = re.compile(r"[a-z+]+://|(?:grpc\+)?unix:")

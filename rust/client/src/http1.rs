@@ -139,6 +139,31 @@ impl Http1 {
         Ok(body)
     }
 
+    /// Reads the whole body, of at most `most` bytes, without keeping it. Returns its length.
+    pub(crate) async fn discard(&mut self, framing: &mut Framing, most: usize) -> Result<usize> {
+        let mut length = 0;
+        loop {
+            length += match *framing {
+                Framing::Length(left) if left > 0 => {
+                    if self.buffer.is_empty() && self.read().await? == 0 {
+                        return Err(Failure::lost(LOST, &io::ErrorKind::UnexpectedEof.into()));
+                    }
+                    let count = left.min(self.buffer.len());
+                    self.buffer.advance(count);
+                    *framing = framing.after(count);
+                    count
+                }
+                _ => match self.piece(framing).await? {
+                    Some(piece) => piece.len(),
+                    None => return Ok(length),
+                },
+            };
+            if length > most {
+                return Err(too_large(most).into());
+            }
+        }
+    }
+
     /// Takes the first `length` bytes of a body.
     pub(crate) async fn prefix(&mut self, length: usize) -> Result<Bytes> {
         while self.buffer.len() < length {

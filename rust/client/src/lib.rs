@@ -20,6 +20,7 @@ mod failure;
 mod grpc;
 mod http1;
 mod inline_call;
+pub mod load;
 mod options;
 mod raw_request;
 mod response_stream;

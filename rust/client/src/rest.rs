@@ -5,7 +5,7 @@ use crate::{
     admin_request::model_path,
     compression::{self, ACCEPTED, too_large},
     connector::Connector,
-    failure::{Failure, Result, Stage},
+    failure::{Failure, Result},
     http1::{Framing, Head, Http1},
 };
 use bytes::Bytes;
@@ -13,11 +13,16 @@ use penstock_core::{BodyChunks, Error, Kind};
 use penstock_wire::{
     ClientRequest, ClientResponse, Limits,
     coding::Coding,
-    rest::{begin_response, encode_request, error},
+    rest::{begin_response, encode_request},
 };
 use std::sync::{Arc, Mutex, PoisonError};
 
 mod raw;
+mod response;
+
+pub(crate) use response::{decoded, refusal};
+
+use response::{healthy, short};
 
 /// Maximum size of an error's body, in bytes.
 const MAX_REFUSAL: usize = 1 << 20;
@@ -85,14 +90,7 @@ impl Rest {
                 head.framing = Framing::Done;
                 decoder.finish()?
             }
-            _ => {
-                let body = self.body(&mut connection, &mut head).await?;
-                let json_len = head.json_len.unwrap_or(body.len());
-                let (json, tail) = body.split_at_checked(json_len).ok_or_else(short)?;
-                let mut decoder = begin_response(json, tail.len(), &Limits::default())?;
-                decoder.write(tail)?;
-                decoder.finish()?
-            }
+            _ => decoded(&self.body(&mut connection, &mut head).await?, head.json_len)?,
         };
         self.release(connection, &head);
         Ok(answer)
@@ -136,6 +134,23 @@ impl Rest {
     }
 
     async fn post(&self, call: &ClientRequest, how: &CallOptions, verb: &str) -> Result<(Http1, Head)> {
+        let path = format!("{}/{verb}", model_path(&call.model, &call.version));
+        self.exchange(&self.outgoing(call, how, (verb, &path))?).await
+    }
+
+    /// Encodes an inference, to be sent many times: its head and its body.
+    pub(crate) fn prepared(&self, call: &ClientRequest, how: &CallOptions) -> Result<(Vec<u8>, BodyChunks)> {
+        let path = format!("{}/infer", model_path(&call.model, &call.version));
+        let outgoing = self.outgoing(call, how, ("infer", &path))?;
+        Ok((self.head(&outgoing), outgoing.body))
+    }
+
+    fn outgoing<'a>(
+        &self,
+        call: &ClientRequest,
+        how: &'a CallOptions,
+        (verb, path): (&str, &'a str),
+    ) -> Result<Outgoing<'a>> {
         // Events hold JSON only.
         let binary = self.options.binary && verb == "infer";
         let encoded = encode_request(call, binary).map_err(Failure::not_sent)?;
@@ -144,9 +159,9 @@ impl Rest {
             Some(coding) => compression::compress(coding, &encoded.chunks).map_err(Failure::not_sent)?,
             None => encoded.chunks,
         };
-        let outgoing = Outgoing {
+        Ok(Outgoing {
             method: "POST",
-            path: &format!("{}/{verb}", model_path(&call.model, &call.version)),
+            path,
             headers: &how.headers,
             content_type: Some(match encoded.json_len {
                 Some(_) => "application/octet-stream",
@@ -157,8 +172,7 @@ impl Rest {
             body,
             idempotent: false,
             all_headers: false,
-        };
-        self.exchange(&outgoing).await
+        })
     }
 
     /// Sends a request and reads the response's head.
@@ -237,17 +251,9 @@ impl Rest {
             // The status suffices.
             (read, _) => read.unwrap_or_default(),
         };
-        let mut said = error::message_of(&body);
-        if said.is_empty() {
-            said = format!("the server answered with status {}", head.status);
-        }
-        let mut error = Error::new(error::kind(head.status), said);
-        if let Some(after) = head.retry_after {
-            error = error.retry_after(after);
-        }
-        let status = head.status;
+        let failure = refusal(&head, &body);
         self.release(connection, &head);
-        Err(Failure::responded(error, status))
+        Err(failure)
     }
 
     fn take_idle(&self) -> Option<Http1> {
@@ -272,19 +278,6 @@ impl Rest {
     pub(crate) fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
-}
-
-/// `true` or `false`: the status, unless the body contradicts it.
-fn healthy(status: bool, body: &[u8]) -> Vec<u8> {
-    let said = serde_json::from_slice::<serde_json::Value>(body).ok();
-    let said =
-        said.and_then(|said| said.get("ready").or_else(|| said.get("live")).and_then(serde_json::Value::as_bool));
-    (status && said.unwrap_or(true)).to_string().into_bytes()
-}
-
-fn short() -> Failure {
-    let error = Error::new(Kind::Internal, "the server's answer is shorter than the JSON that it announces");
-    Failure { error, status: None, stage: Stage::Unknown }
 }
 
 fn put_headers(out: &mut Vec<u8>, headers: &[(String, String)]) {

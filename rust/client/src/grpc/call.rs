@@ -36,7 +36,7 @@ pub(crate) struct Grpc {
 }
 
 /// A request that can be sent more than once.
-struct Outgoing {
+pub(crate) struct Outgoing {
     uri: String,
     headers: HeaderMap,
     chunks: BodyChunks,
@@ -102,6 +102,28 @@ impl Grpc {
                 Some(own) => own.run(message).await,
                 None => message.await,
             };
+            if let Some(answered) = self.done(own, answered, fresh).await {
+                return answered;
+            }
+        }
+    }
+
+    /// Encodes an inference, to be sent many times.
+    pub(crate) fn prepared(&self, call: &ClientRequest, how: &CallOptions) -> Result<Outgoing> {
+        self.outgoing("ModelInfer", encode_request(call), how)
+    }
+
+    /// Sends an encoded inference over the runtime's connection. Returns the bytes of the response's message, which is
+    /// decoded only to `validate` it.
+    pub(crate) async fn exchange(&self, outgoing: &Outgoing, validate: bool) -> Result<usize> {
+        loop {
+            let (own, send, fresh) = self.sender().await?;
+            let reply = outgoing.send(send, self.options.max_response_bytes);
+            let answered = async {
+                let reply = reply.await?;
+                if validate { reply.validated().await } else { reply.discard().await }
+            };
+            let answered = answered.await;
             if let Some(answered) = self.done(own, answered, fresh).await {
                 return answered;
             }

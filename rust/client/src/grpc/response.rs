@@ -107,6 +107,31 @@ impl ResponseReader {
         Ok(answer)
     }
 
+    /// Reads the only message without keeping it. Returns its length.
+    pub(crate) async fn discard(mut self) -> Result<usize> {
+        let mut length: usize = 0;
+        while let Some(chunk) = self.chunk().await? {
+            length += chunk.len();
+            if length > self.max_response_bytes {
+                return Err(too_large(self.max_response_bytes).into());
+            }
+        }
+        self.end().await?;
+        length.checked_sub(FRAME_PREFIX).ok_or_else(|| protocol("it has no message"))
+    }
+
+    /// Reads and decodes the only message. Returns its length.
+    pub(crate) async fn validated(mut self) -> Result<usize> {
+        let message = self.next().await?.ok_or_else(|| protocol("it has no message"))?;
+        let mut decoder = ResponseDecoder::new(message.len(), &Limits::default());
+        decoder.push(&message)?;
+        decoder.finish()?;
+        match self.next().await? {
+            None => Ok(message.len()),
+            Some(_) => Err(protocol("it has more than one message")),
+        }
+    }
+
     /// Reads the next message; `None` at a regular end.
     pub(crate) async fn next(&mut self) -> Result<Option<Bytes>> {
         match self.prefix().await? {

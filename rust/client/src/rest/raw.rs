@@ -7,18 +7,7 @@ use penstock_core::BodyChunks;
 impl Rest {
     /// Makes one attempt at a raw request and returns the response whatever its status.
     pub(crate) async fn raw(&self, raw: &RawRequest, how: &CallOptions) -> Result<RawResponse> {
-        let outgoing = Outgoing {
-            method: &raw.method,
-            path: &raw.path,
-            headers: &how.headers,
-            content_type: None,
-            json_len: None,
-            compression: None,
-            body: BodyChunks::from_iter([raw.body.clone()]),
-            idempotent: raw.repeatable,
-            all_headers: true,
-        };
-        let (mut connection, mut head) = self.exchange(&outgoing).await?;
+        let (mut connection, mut head) = self.exchange(&outgoing(raw, how)).await?;
         if raw.method == "HEAD" {
             head.framing = Framing::Length(0);
         }
@@ -28,5 +17,25 @@ impl Rest {
             self.release(connection, &head);
         }
         Ok(RawResponse { status: head.status, headers: head.headers, body })
+    }
+
+    /// Encodes a raw request, to be sent many times: its head and its body.
+    pub(crate) fn prepared_raw(&self, raw: &RawRequest, how: &CallOptions) -> (Vec<u8>, BodyChunks) {
+        let outgoing = outgoing(raw, how);
+        (self.head(&outgoing), outgoing.body)
+    }
+}
+
+fn outgoing<'a>(raw: &'a RawRequest, how: &'a CallOptions) -> Outgoing<'a> {
+    Outgoing {
+        method: &raw.method,
+        path: &raw.path,
+        headers: &how.headers,
+        content_type: None,
+        json_len: None,
+        compression: None,
+        body: BodyChunks::from_iter([raw.body.clone()]),
+        idempotent: raw.repeatable,
+        all_headers: true,
     }
 }

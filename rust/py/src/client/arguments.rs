@@ -72,7 +72,7 @@ impl TryFrom<ClientOptions> for Options {
 }
 
 /// Converts seconds; zero for a negative number or NaN.
-fn seconds(seconds: f64) -> Duration {
+pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(if seconds > 0.0 { Duration::MAX } else { Duration::ZERO })
 }
 

@@ -3,6 +3,7 @@
 mod arguments;
 mod blocking;
 mod completion_queue;
+mod load;
 mod pending_call;
 mod response;
 mod runtime;
@@ -17,6 +18,7 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<runtime::RuntimeClient>()?;
     module.add_class::<runtime::RuntimeStream>()?;
     module.add_class::<completion_queue::CompletionQueue>()?;
+    module.add_class::<load::LoadRun>()?;
     module.add_class::<pending_call::PendingCall>()
 }
 

@@ -1,0 +1,1 @@
+"""Benchmarks of the command line: steps, tables, reports. The load itself is in `rust/client/src/load`."""
