@@ -43,7 +43,8 @@ pub(super) async fn run(
     mut lanes: Lanes,
     mut schedule: Schedule,
 ) -> io::Result<Lanes> {
-    let due = Arc::new(Due { permits: Semaphore::new(0), times: Mutex::new(schedule.clone()), taken: AtomicU64::new(0) });
+    let due =
+        Arc::new(Due { permits: Semaphore::new(0), times: Mutex::new(schedule.clone()), taken: AtomicU64::new(0) });
     let timer = Timer::new()?;
     let mut tasks = JoinSet::new();
     let mut scheduled = 0;

@@ -39,6 +39,7 @@ pub struct LoadPlan {
 
 /// A request to send.
 #[derive(Clone, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a run has a few of them")]
 pub enum LoadRequest {
     /// An inference.
     Infer(ClientRequest),

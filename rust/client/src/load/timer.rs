@@ -20,10 +20,7 @@ impl Timer {
     /// The process has no descriptor left.
     pub(super) fn new() -> io::Result<Self> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC)?;
-        #[expect(
-            deprecated,
-            reason = "its successor has a contract that an owned descriptor always meets"
-        )]
+        #[expect(deprecated, reason = "its successor has a contract that an owned descriptor always meets")]
         let watched = AsyncFd::new(timer)?;
         Ok(Self(watched))
     }
