@@ -62,7 +62,7 @@ pub struct Job {
 
 impl Job {
     pub(super) fn new(batch: CutBatch) -> Self {
-        let CutBatch { queue, instance, lane, parts, reason, max_rows, cost, guard, entering } = batch;
+        let CutBatch { queue, instance, lane, parts, reason, max_rows, cost, guard, entering, cut_ns } = batch;
         let rows = parts.iter().map(|part| part.request.rows).sum();
         let steps = match queue.spec().sequences {
             None => Vec::new(),
@@ -71,7 +71,7 @@ impl Job {
         let max_rows = queue.spec().max_batch_size().min(max_rows);
         let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
         let (trace, cut_at) = (BatchTrace::of(&parts), Instant::now());
-        queue.begin_batch(instance, cut_at, rows);
+        queue.begin_batch(instance, cut_ns, rows);
         Self {
             queue,
             instance,
@@ -117,6 +117,7 @@ impl Job {
             cost: None,
             guard: None,
             entering: false,
+            cut_ns: 0,
         })
     }
 

@@ -140,8 +140,8 @@ impl Queue {
         self.instances.iter().map(|instance| instance.report(now_ns)).collect()
     }
 
-    /// Records that an instance begins a batch.
-    pub(crate) fn begin_batch(&self, instance: usize, cut_at: Instant, rows: usize) {
-        self.instance(instance).begin(self.to_ns(cut_at), rows);
+    /// Records that an instance begins a batch, cut at a time since the queue's epoch.
+    pub(crate) fn begin_batch(&self, instance: usize, cut_ns: u64, rows: usize) {
+        self.instance(instance).begin(cut_ns, rows);
     }
 }

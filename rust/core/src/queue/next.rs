@@ -52,6 +52,8 @@ pub(crate) struct CutBatch {
     pub(crate) guard: Option<ResourceGuard>,
     /// Other instances wait until it begins.
     pub(crate) entering: bool,
+    /// Time of the cut, since the queue's epoch.
+    pub(crate) cut_ns: u64,
 }
 
 /// Decision to cut, with its terms.
@@ -174,7 +176,18 @@ impl Queue {
         if notify {
             self.notify(index);
         }
-        Ok(CutBatch { queue: Arc::clone(self), instance, lane: index, parts, reason, max_rows, cost, guard, entering })
+        Ok(CutBatch {
+            queue: Arc::clone(self),
+            instance,
+            lane: index,
+            parts,
+            reason,
+            max_rows,
+            cost,
+            guard,
+            entering,
+            cut_ns: now_ns,
+        })
     }
 
     /// Waits for a notification or a timeout. With short batches the first wait spins.
