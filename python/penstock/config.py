@@ -79,7 +79,7 @@ class ServerConfig:
     max_connection_age_grace: float = _setting(
         30.0, "seconds", "time that requests on such a connection have to finish; 0 is no limit"
     )
-    http2_keepalive: float = _setting(30.0, "seconds", "interval of pings on HTTP/2 connections; 0 is none")
+    http2_keepalive: float = _setting(0.0, "seconds", "interval of pings on HTTP/2 connections; 0 is none")
     http2_keepalive_timeout: float = _setting(
         20.0, "seconds", "time that a client has to acknowledge a ping; 0 is no limit"
     )

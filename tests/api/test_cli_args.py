@@ -219,7 +219,7 @@ def test_every_setting_is_in_one_group_of_the_help(capsys: pytest.CaptureFixture
     grouped = [name for names in GROUPS.values() for name in names]
     assert sorted(grouped) == sorted(item.name for item in fields(ServerConfig))
     assert main(["serve", "--help"]) == 0
-    shown = [line[:-1] for line in capsys.readouterr().out.splitlines() if re.fullmatch(r"[a-z][a-z, ]+:", line)]
+    shown = [line[:-1] for line in capsys.readouterr().out.splitlines() if re.fullmatch(r"[A-Za-z][a-zA-Z, ]+:", line)]
     assert [title for title in shown if title in GROUPS] == list(GROUPS)
 
 

@@ -23,7 +23,7 @@ from penstock import (
     Warmup,
     model,
 )
-from penstock._cli.infer import _array
+from penstock._cli.call_arguments import _array
 from penstock._spec.elements import WrongElement, exact_array
 from penstock.testing import Client
 

@@ -6,6 +6,7 @@ import base64
 import enum
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -352,3 +353,21 @@ def test_views_have_no_violations_of_accessibility(
                 name = f"{view.strip('#').replace('/', '-') or 'all'}-{width}-{scheme}.png"
                 image = page.driver.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
                 Path(folder, name).write_bytes(base64.b64decode(image["data"]))
+
+
+def test_card_has_the_numbers_of_its_model(browse: Browse) -> None:
+    x, y = Tensor("x", np.float32, [1]), Tensor("y", np.float32, [1])
+
+    @model(instances=2, batching=Batching(max_size=8), inputs=[x], outputs=[y])
+    def doubled(x: Any) -> Any:
+        return 2 * x
+
+    first = "Batches of up to 8 rows, 2 instances."
+    with Server(doubled, http="127.0.0.1:0", grpc=None) as server:
+        page = browse(server)
+        page.open("#doubled/1")
+        until(lambda: page.texts(".numbers") == [f"{first} 0 requests."], "the numbers")
+        page.send()
+        until(lambda: "1 request, 1 rows a batch, " in page.texts(".numbers")[0], "the numbers of the request")
+        times = r" [\d.]+ (µs|ms) in the queue and [\d.]+ (µs|ms) in the handler, on average\.$"
+        assert re.search(times, page.texts(".numbers")[0])

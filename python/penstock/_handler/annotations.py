@@ -13,6 +13,7 @@ from penstock._handler.adapters import SCALARS, Adapter, filled_array, list_adap
 from penstock._handler.library_adapters import library_adapter
 from penstock._handler.parameters import BoundTensor
 from penstock._handler.row_adapters import row_adapter
+from penstock._handler.torch_adapter import is_torch, torch_adapter
 from penstock._spec.definition import Document
 from penstock._spec.tensor import Tensor
 from penstock.errors import SignatureError
@@ -65,11 +66,12 @@ def _bound_tensor(hint: Any, name: str, where: str, *, batched: bool, reads: boo
     bare, tensor = type_hints.split_annotated(hint, where)
     bare = type_hints.unaliased(bare)
     if tensor is not None:
-        return BoundTensor(tensor.named(name))
-    if type_hints.is_array(bare):
+        return BoundTensor(tensor.named(name), torch_adapter(tensor, where) if is_torch(bare) else None)
+    if type_hints.is_array(bare) or is_torch(bare):
+        kind = "torch.Tensor" if is_torch(bare) else "np.ndarray"
         raise SignatureError(
             f"{where} is an array of unknown datatype and shape; "
-            f"write Annotated[np.ndarray, Tensor(datatype=np.float32, shape=[-1])]"
+            f"write Annotated[{kind}, Tensor(datatype=np.float32, shape=[-1])]"
         )
     if batched and (rows := _row_adapter(bare, where, reads=reads)) is not None:
         return BoundTensor(rows.tensor.named(name), rows, hint=type_hints.show_short(bare))

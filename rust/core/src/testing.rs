@@ -2,7 +2,7 @@
 
 use crate::{
     BatchOutput, Batching, Buffer, Datatype, InferRequest, Inputs, InterpreterTimes, Model, ModelSpec, Outputs,
-    Protocol, Readiness, Result, Schedule, Tensor, TensorSpec, Work, aligned_zeroed,
+    Protocol, Readiness, Result, Schedule, Tensor, TensorSpec, Work, aligned_with_capacity,
 };
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Instant};
@@ -55,9 +55,11 @@ pub fn batching(max_size: usize) -> Batching {
 /// # Panics
 /// If the values do not fill the shape.
 pub fn fp32(shape: &[usize], values: &[f32]) -> Tensor {
-    let mut buffer = aligned_zeroed(values.len() * 4);
-    for (slot, value) in buffer.as_chunks_mut().0.iter_mut().zip(values) {
-        *slot = value.to_le_bytes();
+    let mut buffer = aligned_with_capacity(values.len() * 4);
+    for some in values.chunks(64) {
+        let mut bytes = [[0; 4]; 64];
+        bytes.iter_mut().zip(some).for_each(|(slot, value)| *slot = value.to_le_bytes());
+        buffer.extend_from_slice(bytes[..some.len()].as_flattened());
     }
     Tensor::new(Datatype::Fp32, shape.into(), Buffer::Aligned(buffer)).expect("values that fill the shape")
 }

@@ -2,7 +2,7 @@
 
 use crate::settings::{Address, Listener};
 use penstock_tls::TlsError;
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use std::{
     io,
     net::{SocketAddr, TcpListener},
@@ -12,10 +12,16 @@ use std::{
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
+    time::Duration,
 };
 
 /// Connections that the kernel queues before they are accepted.
 const BACKLOG: i32 = 4096;
+
+/// Silence on a connection after which the kernel asks whether its client is still there, the interval of further
+/// questions, and their number: a client that vanished is found after 50 seconds.
+const KEEPALIVE: TcpKeepalive =
+    TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10)).with_retries(2);
 
 /// Error of a server's start, in one line.
 #[derive(Debug, thiserror::Error)]
@@ -90,6 +96,8 @@ fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
     // A restarted server must not wait for connections in TIME_WAIT.
     socket.set_reuse_address(true)?;
     socket.set_nonblocking(true)?;
+    // Accepted connections inherit it.
+    socket.set_tcp_keepalive(&KEEPALIVE)?;
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     let listener: TcpListener = socket.into();

@@ -241,7 +241,7 @@ impl Default for Limits {
             max_connections_per_address: 0,
             max_connection_age: Duration::MAX,
             max_connection_age_grace: Duration::from_secs(30),
-            http2_keepalive: Some(Duration::from_secs(30)),
+            http2_keepalive: None,
             http2_keepalive_timeout: Duration::from_secs(20),
             memory_shed: 0.95,
             max_json_depth: 64,

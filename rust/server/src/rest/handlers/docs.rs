@@ -26,6 +26,7 @@ const SCRIPT: &str = concat!(
     include_str!("docs/attempt.js"),
     include_str!("docs/calls.js"),
     include_str!("docs/form.js"),
+    include_str!("docs/numbers.js"),
     include_str!("docs/views.js"),
     include_str!("docs/side.js"),
     include_str!("docs/page.js"),
@@ -33,7 +34,7 @@ const SCRIPT: &str = concat!(
 
 /// SHA-256 of the style and the script: a browser accepts no other. A house test compares them.
 const STYLE_HASH: &str = "sha256-RfZ1WgQiTbKvTv/qwTMKoXQ3z9PjN4e7RUH9aRO7Ih0=";
-const SCRIPT_HASH: &str = "sha256-D7+hWN2yCLTAknsw7Ow+WTc/sdDO0+5071rV80sk1l0=";
+const SCRIPT_HASH: &str = "sha256-4lM7IRI072PkwmKX9YOoxpez/dhcPQ1fjOmtDb+lKRE=";
 
 /// `GET /openapi.json`.
 pub(crate) fn document(context: &Context, _: &PathParams) -> Result<Response<Body>> {

@@ -58,6 +58,7 @@ function modelView(model) {
       readiness(`/v2/models/${encodeURIComponent(model.model)}/versions/${encodeURIComponent(model.version)}/ready`),
       ...kinds(model)),
     model.description && prose(model.description),
+    numbers(model),
     ...(model.open ? openView(model) : [h("p", { class: "facts" }, facts(model))]),
     versions(model),
     ...(model.open ? [] : model.plain ? tabs("Ways to ask", "view", views).nodes : signatureView(model)),
