@@ -19,7 +19,7 @@ mod state;
 pub use infer::sample;
 pub use net::{InProcess, Server, StartError, processors};
 pub use observe::{MAX_NAME_BYTES, plain};
-pub use penstock_tls::{ClientAuth, MinVersion, TlsSettings};
+pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, TlsSettings};
 pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Category, CloudEvents, Command, Compression, Config, Control,
     HeaderPattern, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls,

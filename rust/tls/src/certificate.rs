@@ -1,6 +1,6 @@
 //! A certificate with its key: reading, match, expiry.
 
-use crate::{error::TlsError, files};
+use crate::{error::TlsError, files, settings::CertificateFiles};
 use chrono::{DateTime, Utc};
 use std::{
     fs,
@@ -36,7 +36,8 @@ pub(crate) struct Certificate {
 
 impl Certificate {
     /// Reads a certificate and its key, and checks that they belong together.
-    pub(crate) fn load(file: &Path, key_file: &Path, provider: &CryptoProvider) -> Result<Self, TlsError> {
+    pub(crate) fn load(files: &CertificateFiles, provider: &CryptoProvider) -> Result<Self, TlsError> {
+        let CertificateFiles { certificate: file, key: key_file } = files;
         let chain = files::certificates(CERTIFICATE, file)?;
         let key = files::key(KEY, key_file)?;
         let expiry = expiry(file, &chain)?;
@@ -55,7 +56,7 @@ impl Certificate {
         if mode & OTHERS != 0 {
             warnings.push(format!("{KEY}: '{}' can be read by everyone (mode {mode:04o})", key_file.display()));
         }
-        Ok(Self { key: Arc::new(key), file: file.to_owned(), expiry, warnings })
+        Ok(Self { key: Arc::new(key), file: file.clone(), expiry, warnings })
     }
 
     /// Reports whether it is for a server of this name.

@@ -4,7 +4,7 @@ use crate::{
     certificate::Certificate,
     client_auth,
     error::TlsError,
-    settings::{MinVersion, TlsSettings},
+    settings::{CertificateFiles, MinVersion, TlsSettings},
     stamps::Stamps,
 };
 use std::{
@@ -108,18 +108,14 @@ impl Certificates {
 }
 
 fn files(settings: &TlsSettings) -> impl Iterator<Item = &PathBuf> {
-    settings.certificates.iter().chain(&settings.keys).chain(&settings.client_ca).chain(&settings.client_crl)
+    let certificates = settings.certificates.iter().flat_map(|files| [&files.certificate, &files.key]);
+    let client = settings.client.iter().flat_map(|client| [&client.ca].into_iter().chain(&client.crl));
+    certificates.chain(client)
 }
 
 fn read(settings: &TlsSettings, provider: &Arc<CryptoProvider>) -> Result<Loaded, TlsError> {
-    let (certificates, keys) = (&settings.certificates, &settings.keys);
-    if certificates.len() != keys.len() || certificates.is_empty() {
-        let count = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let counts = format!("{} and {}", count(certificates.len(), "certificate"), count(keys.len(), "key"));
-        return Err(TlsError::new("tls_certificate", counts));
-    }
-    let pairs = certificates.iter().zip(keys);
-    let loaded = pairs.map(|(file, key)| Certificate::load(file, key, provider)).collect::<Result<Vec<_>, _>>()?;
+    let load = |files: &CertificateFiles| Certificate::load(files, provider);
+    let loaded = settings.certificates.iter().map(load).collect::<Result<Vec<_>, _>>()?;
     let info = |one: &Certificate| CertificateInfo {
         name: one.file.file_name().unwrap_or_default().to_string_lossy().into_owned(),
         expiry: one.expiry.timestamp(),
@@ -127,7 +123,7 @@ fn read(settings: &TlsSettings, provider: &Arc<CryptoProvider>) -> Result<Loaded
     let infos = loaded.iter().map(info).collect();
     let warnings = loaded.iter().flat_map(|one| one.warnings.clone()).collect();
     let resolver: Arc<dyn ResolvesServerCert> = Arc::new(ByName(loaded));
-    let verifier = client_auth::verifier(settings, provider)?;
+    let verifier = client_auth::verifier(settings.client.as_ref(), provider)?;
     let versions: &[&'static SupportedProtocolVersion] = match settings.min_version {
         MinVersion::V1_2 => &[&TLS13, &TLS12],
         MinVersion::V1_3 => &[&TLS13],

@@ -1,10 +1,6 @@
 //! Check of client certificates.
 
-use crate::{
-    error::TlsError,
-    files,
-    settings::{ClientAuth, TlsSettings},
-};
+use crate::{error::TlsError, files, settings::ClientAuth};
 use std::sync::Arc;
 use tokio_rustls::rustls::{
     RootCertStore,
@@ -19,24 +15,19 @@ const CLIENT_CRL: &str = "tls_client_crl";
 ///
 /// A revoked certificate, an expired list, and with lists an authority without one are refused.
 pub(crate) fn verifier(
-    settings: &TlsSettings,
+    client: Option<&ClientAuth>,
     provider: &Arc<CryptoProvider>,
 ) -> Result<Arc<dyn ClientCertVerifier>, TlsError> {
-    let ca = match (settings.client, &settings.client_ca) {
-        (ClientAuth::Off, _) => return Ok(WebPkiClientVerifier::no_client_auth()),
-        (ClientAuth::Optional, None) => return Err(TlsError::new("tls_client", "'optional' needs tls_client_ca")),
-        (ClientAuth::Required, None) => return Err(TlsError::new("tls_client", "'required' needs tls_client_ca")),
-        (_, Some(ca)) => ca,
-    };
+    let Some(ClientAuth { ca, crl, required }) = client else { return Ok(WebPkiClientVerifier::no_client_auth()) };
     let mut roots = RootCertStore::empty();
     for certificate in files::certificates(CLIENT_CA, ca)? {
         roots.add(certificate).map_err(|error| TlsError::of_file(CLIENT_CA, ca, format!("cannot be used: {error}")))?;
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(provider));
-    if let Some(file) = &settings.client_crl {
+    if let Some(file) = crl {
         builder = builder.with_crls(files::revocations(CLIENT_CRL, file)?).enforce_revocation_expiration();
     }
-    if settings.client == ClientAuth::Optional {
+    if !required {
         builder = builder.allow_unauthenticated();
     }
     builder.build().map_err(|error| TlsError::new(CLIENT_CA, error.to_string()))

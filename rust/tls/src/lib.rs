@@ -14,4 +14,4 @@ mod stamps;
 
 pub use certificates::{Alpn, CertificateInfo, Certificates};
 pub use error::TlsError;
-pub use settings::{ClientAuth, MinVersion, TlsSettings};
+pub use settings::{CertificateFiles, ClientAuth, MinVersion, TlsSettings};

@@ -5,30 +5,32 @@ use std::path::PathBuf;
 /// Files and rules of a server's TLS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
-    /// PEM files, each with a certificate and its chain. The first is for clients that ask for no name, or another one.
-    pub certificates: Vec<PathBuf>,
-    /// PEM file of the key of each certificate.
-    pub keys: Vec<PathBuf>,
-    /// PEM file of the authorities of client certificates.
-    pub client_ca: Option<PathBuf>,
-    /// Requirement of a client certificate.
-    pub client: ClientAuth,
-    /// PEM file of revoked client certificates.
-    pub client_crl: Option<PathBuf>,
+    /// Certificates. The first is for clients that ask for no name, or for one that none has.
+    pub certificates: Vec<CertificateFiles>,
+    /// Check of client certificates; `None` asks for none.
+    pub client: Option<ClientAuth>,
     /// Oldest version that clients may speak.
     pub min_version: MinVersion,
 }
 
-/// Requirement of a client certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClientAuth {
-    /// None is asked for.
-    #[default]
-    Off,
-    /// One is checked if the client has it.
-    Optional,
-    /// Connections without one are refused.
-    Required,
+/// PEM files of a certificate.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CertificateFiles {
+    /// The certificate, and the chain below its root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Check of client certificates.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientAuth {
+    /// PEM file of their authorities.
+    pub ca: PathBuf,
+    /// PEM file of revoked ones.
+    pub crl: Option<PathBuf>,
+    /// Refuses connections without one.
+    pub required: bool,
 }
 
 /// Oldest version of TLS.

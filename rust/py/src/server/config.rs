@@ -7,12 +7,12 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessLog, Address, BatchingDebug, Category, ClientAuth, CloudEvents, Compression, Config, HeaderPattern,
-    Limits, Listener, LiveAccess, LogLevel, MinVersion, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls,
-    TlsSettings, Tracing, default_max_inflight_bytes,
+    Access, AccessLog, Address, BatchingDebug, Category, CertificateFiles, ClientAuth, CloudEvents, Compression,
+    Config, HeaderPattern, Limits, Listener, LiveAccess, LogLevel, MinVersion, PlatformRoutes, Platforms, SharedCache,
+    SharedMemory, Tls, TlsSettings, Tracing, default_max_inflight_bytes,
 };
 use pyo3::prelude::*;
-use std::{net::ToSocketAddrs as _, time::Duration};
+use std::{net::ToSocketAddrs as _, path::PathBuf, time::Duration};
 
 /// A `ServerConfig` of Python.
 pub(crate) struct ServerConfig<'a, 'py>(pub(crate) &'a Bound<'py, PyAny>);
@@ -119,21 +119,20 @@ impl<'py> ServerConfig<'_, 'py> {
 
     /// TLS; `None` without a certificate.
     fn tls(&self) -> PyResult<Option<Tls>> {
-        let files = read_record!(self.0, TlsSettings {
-            certificates: "tls_certificate",
-            keys: "tls_key",
-            client_ca: "tls_client_ca",
-            client: "tls_client" => |mode: String| match mode.as_str() {
-                "required" => ClientAuth::Required,
-                "optional" => ClientAuth::Optional,
-                _ => ClientAuth::Off,
+        let (certificates, keys): (Vec<PathBuf>, Vec<PathBuf>) = (self.get("tls_certificate")?, self.get("tls_key")?);
+        let pairs = certificates.into_iter().zip(keys);
+        let (mode, ca): (String, Option<PathBuf>) = (self.get("tls_client")?, self.get("tls_client_ca")?);
+        let (required, crl) = (mode == "required", self.get("tls_client_crl")?);
+        let files = TlsSettings {
+            certificates: pairs.map(|(certificate, key)| CertificateFiles { certificate, key }).collect(),
+            // The configuration has no authorities where it is off.
+            client: ca.map(|ca| ClientAuth { ca, crl, required }),
+            min_version: if self.get::<String>("tls_min_version")? == "1.3" {
+                MinVersion::V1_3
+            } else {
+                MinVersion::V1_2
             },
-            client_crl: "tls_client_crl",
-            min_version: "tls_min_version" => |version: String| match version.as_str() {
-                "1.3" => MinVersion::V1_3,
-                _ => MinVersion::V1_2,
-            }
-        });
+        };
         let reload = duration(self.get("tls_reload")?);
         let handshake_timeout = duration(self.get("tls_handshake_timeout")?).unwrap_or(Duration::MAX);
         Ok((!files.certificates.is_empty()).then_some(Tls { files, reload, handshake_timeout }))
