@@ -158,6 +158,19 @@ def test_addresses_offer_their_protocols(server: Server, files: Files) -> None:
         peer(server.grpc_address, context)
 
 
+@pytest.mark.parametrize("header", [("sec-fetch-site", "cross-site"), ("origin", "https://evil.example")])
+def test_web_pages_cannot_imitate_grpc_over_tls(server: Server, files: Files, header: tuple[str, str]) -> None:
+    root = grpc.ssl_channel_credentials(Path(files.ca).read_bytes())
+    with grpc.secure_channel(f"localhost:{port(server.grpc_address)}", root) as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        for call, message in ((stub.ServerLive, service_pb2.ServerLiveRequest()), (stub.ModelInfer, CALL)):
+            assert call(message)
+            with pytest.raises(grpc.RpcError) as refusal:
+                call(message, metadata=[header])
+            assert refusal.value.code() is grpc.StatusCode.PERMISSION_DENIED
+            assert "only inference is open to web pages of other origins" in refusal.value.details()
+
+
 def test_old_versions_are_refused(options: dict[str, Any], files: Files) -> None:
     with Server(same, **options, tls_min_version="1.3") as server:
         context = files.context()

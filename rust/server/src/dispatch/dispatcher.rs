@@ -31,6 +31,8 @@ pub(crate) struct ListenerScope {
     pub(crate) local: bool,
     /// A port of TCP, which web pages reach too.
     pub(crate) tcp: bool,
+    /// Set where TLS is spoken, over which browsers use HTTP/2.
+    pub(crate) tls: bool,
 }
 
 /// Routes of one listener, on one I/O thread.
@@ -243,10 +245,13 @@ impl Dispatcher {
 
     /// Checks the host of a call, that no web page of another origin sent it, and its access.
     fn check_call(&self, head: &Parts, protocol: Protocol) -> Result<()> {
-        // Browsers speak HTTP/2 over TLS only, which is not served. Pages cannot send gRPC, but they can imitate it in
-        // HTTP/1.1.
-        if head.version < Version::HTTP_2 {
+        // Pages cannot send gRPC, but they can imitate it in what browsers speak: HTTP/1.1, and HTTP/2 over TLS only.
+        let is_http1 = head.version < Version::HTTP_2;
+        if is_http1 {
+            // Over TLS a page by another name fails at the certificate, and proxies use their own authorities.
             self.check_host(head, protocol)?;
+        }
+        if is_http1 || self.scope.tls {
             hosts::check_page(&self.context.app.config.allowed_hosts, &head.method, &head.uri, &head.headers)?;
         }
         grpc::check_access(&self.context.app, head)
@@ -299,7 +304,7 @@ mod tests {
     #[test]
     fn future_of_a_request_stays_small() {
         let app = App::new(Config::default(), Arc::new(Registry::default()), Arc::new(Metrics::default()));
-        let scope = ListenerScope { rest: true, grpc: true, metrics: false, local: true, tcp: true };
+        let scope = ListenerScope { rest: true, grpc: true, metrics: false, local: true, tcp: true, tls: false };
         let dispatcher = Dispatcher::new(Arc::new(app), None, scope);
         let (head, mut body) = Request::new(Full::<Bytes>::default()).into_parts();
         let size = size_of_val(&dispatcher.respond(&head, &mut body, Protocol::InProcess));

@@ -22,7 +22,7 @@ impl InProcess {
     /// Creates a server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
         let app = Arc::new(App::new(config, registry, metrics));
-        let served = ListenerScope { rest: true, grpc: false, metrics: false, local: true, tcp: false };
+        let served = ListenerScope { rest: true, grpc: false, metrics: false, local: true, tcp: false, tls: false };
         let dispatcher = Dispatcher::new(Arc::clone(&app), None, served);
         Self { app, dispatcher }
     }

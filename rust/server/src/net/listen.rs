@@ -87,7 +87,8 @@ pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
     };
     let (socket, address) =
         bound.map_err(|reason| StartError::Bind { address: listener.address.to_string(), reason })?;
-    let Listener { rest, grpc, metrics, tls, .. } = *listener;
+    let Listener { rest, grpc, metrics, .. } = *listener;
+    let tls = listener.tls && matches!(address, Address::Tcp(_));
     Ok(Bound { socket, address, rest, grpc, metrics, tls })
 }
 
@@ -114,4 +115,26 @@ fn unix(path: &Path) -> io::Result<(BoundSocket, Address)> {
     let listener = UnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
     Ok((BoundSocket::Unix(listener, SocketFile(path.to_owned())), Address::Unix(path.to_owned())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use socket2::SockRef;
+    use std::net::TcpStream;
+
+    #[test]
+    fn accepted_connections_inherit_the_keep_alive() {
+        let (BoundSocket::Tcp(listener), Address::Tcp(address)) = tcp("127.0.0.1:0".parse().unwrap()).unwrap() else {
+            panic!("a TCP listener")
+        };
+        listener.set_nonblocking(false).unwrap();
+        let _client = TcpStream::connect(address).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        let accepted = SockRef::from(&accepted);
+        assert!(accepted.keepalive().unwrap());
+        let times = (accepted.tcp_keepalive_time().unwrap(), accepted.tcp_keepalive_interval().unwrap());
+        assert_eq!(times, (Duration::from_secs(30), Duration::from_secs(10)));
+        assert_eq!(accepted.tcp_keepalive_retries().unwrap(), 2);
+    }
 }
