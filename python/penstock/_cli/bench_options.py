@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from penstock._bench import sweep
+from penstock._cli import call_arguments
 
 __all__ = ["add_parser"]
 
@@ -22,14 +23,7 @@ def add_parser(commands: Any) -> None:
         epilog="A list of steps is 1,2,4 or 1:64 (doubled up to the end) or 10:50:10 (with a step). A VALUE is as of "
         "`penstock infer`. Exit status: 0 success, 1 errors or no connection, 2 wrong usage, 130 after Ctrl-C.",
     )
-    bench.add_argument(
-        "url",
-        metavar="URL",
-        help="http://HOST:PORT, https://, grpc://, grpcs://, unix:/PATH, grpc+unix:/PATH "
-        "(default: the variable PENSTOCK_URL)",
-    )
-    bench.add_argument("model", metavar="MODEL", help="name of the model")
-    bench.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help="input")
+    call_arguments.add_target(bench)
     _add_load(bench.add_argument_group("load"))
     _add_request(bench.add_argument_group("requests"))
     _add_results(bench.add_argument_group("results"))
@@ -98,18 +92,11 @@ def _add_request(group: Any) -> None:
         metavar="binary|json|plain",
         help="REST: tensors as binary data or JSON, or plain JSON (default: binary)",
     )
-    group.add_argument("--output", action="append", metavar="NAME", help="requested output (default: all)")
-    group.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="request parameter")
-    group.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="header, or gRPC metadata")
-    group.add_argument(
-        "--datatype", action="append", default=[], metavar="NAME=BF16", help="datatype of an input on the wire"
-    )
-    group.add_argument("--model-version", metavar="VERSION", help="version of the model")
+    call_arguments.add_options(group)
     group.add_argument(
         "--timeout", type=_checked(_seconds), metavar="SECONDS", default=60.0, help="time limit (default: 60 s)"
     )
     group.add_argument("--validate", action="store_true", help="decode each response (default: status and length only)")
-    group.add_argument("--ca-file", metavar="FILE", help="PEM file of trusted certificate authorities")
 
 
 def _add_results(group: Any) -> None:

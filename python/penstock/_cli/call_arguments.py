@@ -9,7 +9,31 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["add_document", "from_options", "pairs", "with_document"]
+__all__ = ["add_document", "add_options", "add_target", "from_options", "pairs", "with_document"]
+
+
+def add_target(parser: argparse.ArgumentParser) -> None:
+    """Adds the positional arguments of a command that calls a model: URL, model, inputs."""
+    parser.add_argument(
+        "url",
+        metavar="URL",
+        help="http://HOST:PORT, https://, grpc://, grpcs://, unix:/PATH, grpc+unix:/PATH "
+        "(default: the variable PENSTOCK_URL)",
+    )
+    parser.add_argument("model", metavar="MODEL", help="name of the model")
+    parser.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help="input")
+
+
+def add_options(parser: Any) -> None:
+    """Adds the options of a request, to a parser or a group of it."""
+    parser.add_argument("--output", action="append", metavar="NAME", help="requested output (default: all)")
+    parser.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="request parameter")
+    parser.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="header, or gRPC metadata")
+    parser.add_argument(
+        "--datatype", action="append", default=[], metavar="NAME=BF16", help="datatype of an input on the wire"
+    )
+    parser.add_argument("--model-version", metavar="VERSION", help="version of the model")
+    parser.add_argument("--ca-file", metavar="FILE", help="PEM file of trusted certificate authorities")
 
 
 def from_options(options: argparse.Namespace) -> dict[str, Any]:

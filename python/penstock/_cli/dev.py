@@ -9,6 +9,7 @@ import webbrowser
 from typing import TYPE_CHECKING, Any
 
 from penstock._cli import serve
+from penstock._config.listeners import bare
 from penstock._runtime import tracebacks
 from penstock._runtime.console import echo
 from penstock.errors import BindError, ConfigError, StartupError
@@ -123,7 +124,7 @@ def _is_local(config: ServerConfig) -> bool:
     """True if only programs of this machine can connect."""
     own = [address for address in (config.http, config.grpc) if address is not None]
     further = [address for name, _, address in (text.partition("=") for text in config.listeners) if name != "metrics"]
-    return all(_LOCAL.fullmatch(address) for address in (*own, *further))
+    return all(_LOCAL.fullmatch(bare(address)) for address in (*own, *further))
 
 
 def _open_docs(server: Server) -> None:

@@ -27,29 +27,15 @@ def add_parser(commands: Any) -> None:
         epilog="A VALUE is JSON or else text; @FILE reads it from a .npy or .json file, or as text or bytes. "
         "Exit status: 0 success, 1 error response or no connection, 2 wrong usage.",
     )
-    infer.add_argument(
-        "url",
-        metavar="URL",
-        help="http://HOST:PORT, https://, grpc://, grpcs://, unix:/PATH, grpc+unix:/PATH "
-        "(default: the variable PENSTOCK_URL)",
-    )
-    infer.add_argument("model", metavar="MODEL", help="name of the model")
-    infer.add_argument("inputs", nargs="*", metavar="NAME=VALUE", help="input")
+    call_arguments.add_target(infer)
     infer.add_argument(
         "--json", metavar="FILE", dest="document", help="file with a request body of the protocol; - is standard input"
     )
-    infer.add_argument("--output", action="append", metavar="NAME", help="requested output (default: all)")
-    infer.add_argument("--parameter", action="append", default=[], metavar="NAME=VALUE", help="request parameter")
-    infer.add_argument("--header", action="append", default=[], metavar="NAME=VALUE", help="header, or gRPC metadata")
-    infer.add_argument(
-        "--datatype", action="append", default=[], metavar="NAME=BF16", help="datatype of an input on the wire"
-    )
-    infer.add_argument("--model-version", metavar="VERSION", help="version of the model")
+    call_arguments.add_options(infer)
     infer.add_argument("--request-id", metavar="ID", help="id of the request")
     infer.add_argument("--timeout", type=float, metavar="SECONDS", default=60.0, help="time limit (default: 60 s)")
     infer.add_argument("--stream", action="store_true", help="request a stream, and print each response as it arrives")
     infer.add_argument("--save", metavar="FILE", help="file for the outputs in place of printing: .npy (one) or .npz")
-    infer.add_argument("--ca-file", metavar="FILE", help="PEM file of trusted certificate authorities")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -17,7 +17,6 @@ _WORKERS = (
     "calls that run at once are an option of the model: @model(instances=N), or instances=Processes(N); "
     "threads of the network are --io-threads N"
 )
-_TLS = "there is no TLS: put a proxy in front of the server"
 
 
 def _address(flag: str) -> Any:
@@ -38,8 +37,8 @@ _IN_PLACE: dict[str, Any] = {
     "--threads": lambda value: _WORKERS,
     "--max-batch-size": lambda value: f"write @model(batching=Batching(max_size={value or 'N'}))",
     "--model-repository": lambda value: f"write --repository {value or 'FOLDER'}",
-    "--ssl-certfile": lambda value: _TLS,
-    "--ssl-keyfile": lambda value: _TLS,
+    "--ssl-certfile": lambda value: f"write --tls-certificate {value or 'FILE'}",
+    "--ssl-keyfile": lambda value: f"write --tls-key {value or 'FILE'}",
     "--verbose": lambda value: "write --log-level info, and --access-log text for a line for each request",
 }
 """Hints for flags of other servers, by flag; the argument is the flag's value, if it has one."""

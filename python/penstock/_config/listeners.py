@@ -6,10 +6,23 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-__all__ = ["DEFAULT_HOST", "KINDS", "check_conflicts", "check_entry", "entry_with_host", "is_address", "with_host"]
+__all__ = [
+    "DEFAULT_HOST",
+    "KINDS",
+    "PLAIN",
+    "bare",
+    "check_conflicts",
+    "check_entry",
+    "entry_with_host",
+    "is_address",
+    "with_host",
+]
 
 DEFAULT_HOST = "127.0.0.1"
 """Host of an address that is a port alone. Other machines cannot reach it, which an address has to ask for."""
+
+PLAIN = "plain:"
+"""Prefix of an address without TLS."""
 
 KINDS = ("http", "grpc", "metrics")
 """Kinds of listeners."""
@@ -24,11 +37,16 @@ def is_address(value: object) -> bool:
     """Returns whether a value is HOST:PORT, which may be without TLS as plain:HOST:PORT, or unix:/path."""
     if not isinstance(value, str):
         return False
-    value = value.removeprefix("plain:")
+    value = bare(value)
     if value.startswith("unix:"):
         return len(value) > len("unix:") and "\0" not in value
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", value)
     return match is not None and int(match[2]) <= 65535
+
+
+def bare(address: str) -> str:
+    """The address without the prefix that leaves out TLS."""
+    return address.removeprefix(PLAIN)
 
 
 def with_host(text: Any) -> Any:

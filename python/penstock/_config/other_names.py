@@ -31,8 +31,8 @@ _HINTS = {
     "model_repository": "write repository=FOLDER",
     "timeout": "write request_timeout=SECONDS for requests, idle_timeout for connections, drain_timeout for the stop",
     "debug": "write log_level=info, and access_log=text for a line for each request",
-    "ssl_certfile": "TLS ends in a proxy in front of the server",
-    "ssl_keyfile": "TLS ends in a proxy in front of the server",
+    "ssl_certfile": "write tls_certificate=FILE",
+    "ssl_keyfile": "write tls_key=FILE",
 }
 
 _FOREIGN = re.compile(r"PENSTOCK_(?:.*_)?(?:PORT|SERVICE_HOST|SERVICE_PORT)(?:_.*)?")

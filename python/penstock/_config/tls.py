@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from penstock._config.listeners import PLAIN
 from penstock.errors import ConfigError
 
 __all__ = ["Tls", "is_encrypted"]
@@ -38,7 +39,7 @@ class Tls(NamedTuple):
 
 def is_encrypted(certificates: tuple[str, ...], address: str | None) -> bool:
     """Returns whether an address speaks TLS, as it is configured."""
-    return bool(certificates) and address is not None and not address.startswith(("plain:", "unix:"))
+    return bool(certificates) and address is not None and not address.startswith((PLAIN, "unix:"))
 
 
 def _counted(count: int, what: str) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from penstock._config.listeners import bare
 from penstock._images import builders, record
 from penstock._images.builders import Builder
 from penstock._images.describe import split
@@ -149,6 +150,6 @@ def _published(name: str, address: str | None, port: int) -> list[str]:
         return []
     if address.startswith("unix:"):
         raise StartupError(f"{name}: {address} does not work with --in-image, expected HOST:PORT")
-    host, _, number = address.rpartition(":")
+    host, _, number = bare(address).rpartition(":")
     # 0 chooses a free port, as everywhere.
     return ["--publish", f"{host}:{'' if number == '0' else number}:{port}"]

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from penstock._config.listeners import bare
 from penstock.errors import BindError
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def _addresses(config: ServerConfig) -> list[tuple[tuple[str, str], str]]:
     """Address by setting, and kind of listener."""
     main = [(("http", "http"), config.http), (("grpc", "grpc"), config.grpc)]
     others = [(("listeners", kind), address) for kind, _, address in (one.partition("=") for one in config.listeners)]
-    return [(setting, address) for setting, address in [*main, *others] if address not in (None, "same")]
+    return [(setting, bare(address)) for setting, address in [*main, *others] if address not in (None, "same")]
 
 
 def holder_of(port: int) -> tuple[int, str] | None:
