@@ -59,7 +59,7 @@ def from_modelscope(uri: str, folder: Path, patterns: Patterns) -> None:
 def _without_bars() -> Iterator[None]:
     """Leaves the terminal to Penstock's own line: the package shows a bar for each file."""
     try:
-        from huggingface_hub.utils import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+        from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
     except ImportError:
         # Another version of the package.
         yield
