@@ -4,15 +4,9 @@
 //! to this server can even read the responses; `Host` still has that name.
 
 use super::host_syntax;
+use crate::settings::host_names::{ANY, address, is_fixed, is_in, is_local, is_port, name};
 use http::{HeaderMap, HeaderValue, Method, Uri, Version, header::HOST, header::ORIGIN};
 use penstock_core::{Error, Kind, Result};
-use std::{
-    net::{IpAddr, Ipv4Addr, Ipv6Addr},
-    str,
-};
-
-/// Entry of the setting `allowed_hosts` for any name.
-const ANY: &str = "*";
 
 /// Most frequent names of clients on this machine, compared without parsing.
 const COMMON_HOSTS: [&[u8]; 2] = [b"127.0.0.1", b"localhost"];
@@ -93,8 +87,7 @@ pub(crate) fn check_page(allowed: &[String], method: &Method, uri: &Uri, headers
             excerpt(host)
         )));
     }
-    let is_fixed = |name: &str| is_local(name) || address(name).is_some() || is_in(allowed, name);
-    if allowed.iter().any(|name| name == ANY) || name(host).is_some_and(is_fixed) {
+    if is_fixed(host, allowed) {
         return Ok(());
     }
     Err(refused(format!(
@@ -116,38 +109,6 @@ fn host_names<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> impl Iterator<Item = 
 
 fn is_common(host: &[u8]) -> bool {
     COMMON_HOSTS.iter().any(|usual| host.strip_prefix(*usual).is_some_and(is_port))
-}
-
-/// Reports whether the rest is empty, or a colon and digits.
-fn is_port(rest: &[u8]) -> bool {
-    rest.is_empty() || (rest[0] == b':' && rest[1..].iter().all(u8::is_ascii_digit))
-}
-
-/// Returns the name without port and trailing dot; `None` for malformed hosts.
-fn name(host: &[u8]) -> Option<&str> {
-    let host = str::from_utf8(host).ok()?;
-    let end = match host.starts_with('[') {
-        true => host.find(']')? + 1,
-        false => host.find(':').unwrap_or(host.len()),
-    };
-    let (name, port) = host.split_at(end);
-    is_port(port.as_bytes()).then(|| name.strip_suffix('.').unwrap_or(name))
-}
-
-fn address(name: &str) -> Option<IpAddr> {
-    match name.strip_prefix('[') {
-        Some(rest) => rest.strip_suffix(']')?.parse::<Ipv6Addr>().ok().map(IpAddr::from),
-        None => name.parse::<Ipv4Addr>().ok().map(IpAddr::from),
-    }
-}
-
-fn is_local(name: &str) -> bool {
-    let last = name.rsplit('.').next().unwrap_or(name);
-    last.eq_ignore_ascii_case("localhost") || address(name).is_some_and(|address| address.to_canonical().is_loopback())
-}
-
-fn is_in(allowed: &[String], name: &str) -> bool {
-    allowed.iter().any(|allowed| allowed.eq_ignore_ascii_case(name))
 }
 
 /// Reports whether an origin is this server. The scheme is ignored: a proxy may terminate TLS.

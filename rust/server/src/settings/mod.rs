@@ -5,6 +5,7 @@ mod access;
 mod config;
 mod control;
 mod header_pattern;
+pub(crate) mod host_names;
 mod shared_cache;
 mod tls;
 mod tracing;

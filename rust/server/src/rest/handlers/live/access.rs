@@ -1,9 +1,11 @@
 //! Clients that may watch: those of the setting `live`, and no web page of another origin.
 
-use crate::{settings::LiveAccess, state::Context};
-use http::{HeaderMap, header::HOST, uri::Authority};
+use crate::{
+    settings::{LiveAccess, host_names::is_fixed},
+    state::Context,
+};
+use http::{HeaderMap, header::HOST};
 use penstock_core::{Error, Kind, Result};
-use std::net::IpAddr;
 
 /// Headers that proxies add: their clients are somewhere else.
 const FORWARDED: [&str; 6] =
@@ -37,16 +39,6 @@ fn check_local(local_peer: bool, allowed: &[String], headers: &HeaderMap) -> Res
         return refused("the header 'Host' is neither localhost, an address, nor a name that 'allowed_hosts' has");
     }
     Ok(())
-}
-
-/// Reports whether a host cannot be bound to another machine by its owner.
-fn is_fixed(host: &[u8], allowed: &[String]) -> bool {
-    let Ok(authority) = Authority::try_from(host) else { return false };
-    let name = authority.host().trim_matches(['[', ']']);
-    let last = name.trim_end_matches('.').rsplit('.').next().unwrap_or(name);
-    last.eq_ignore_ascii_case("localhost")
-        || name.parse::<IpAddr>().is_ok()
-        || allowed.iter().any(|known| known == "*" || known.eq_ignore_ascii_case(name))
 }
 
 /// Refuses what a web page of another origin loads. A link to the page is followed.
