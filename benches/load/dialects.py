@@ -19,6 +19,7 @@ Array = np.ndarray[Any, Any]
 
 _JSON = "Content-Type: application/json"
 _OCTETS = "Content-Type: application/octet-stream"
+_DATATYPES = {"float32": "FP32", "float16": "FP16", "uint8": "UINT8"}
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Message:
 
 @dataclass(frozen=True)
 class Sent:
-    """An input tensor: FP32 values, or texts for BYTES."""
+    """An input tensor: an array, or texts for BYTES."""
 
     shape: tuple[int, ...]
     values: Array | tuple[str, ...]
@@ -39,7 +40,7 @@ class Sent:
     @property
     def datatype(self) -> str:
         """The protocol's name."""
-        return "FP32" if isinstance(self.values, np.ndarray) else "BYTES"
+        return _DATATYPES[self.values.dtype.name] if isinstance(self.values, np.ndarray) else "BYTES"
 
     @property
     def raw(self) -> bytes:

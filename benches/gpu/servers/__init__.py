@@ -1,0 +1,1 @@
+"""Servers with the network of `benches.gpu.network`."""
