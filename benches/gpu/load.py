@@ -14,7 +14,8 @@ from benches.gpu.sampler import sampled
 from benches.load import loader
 from benches.load.processes import Processes
 
-WARM_UP, SECONDS = 0.8, 2.0
+FIRST_SECONDS, SETTLE, SECONDS = 3.0, 0.3, 5.0
+"""A load is sent twice. The first time warms up. In the second the first part is not measured."""
 
 
 @dataclass(frozen=True)
@@ -32,14 +33,18 @@ class Measured:
     gpu: dict[str, float]
 
 
+def first_rate(call: loader.Call, *, clients: int, cpu: bool) -> float:
+    """Warms up with the same load. Responses per second, with everything that is slow the first time."""
+    return sum(run["rps"] for run in _runs(call, clients, cpu, 0, 0.2 if cpu else FIRST_SECONDS))
+
+
 def measure(call: loader.Call, processes: Processes, *, clients: int, cpu: bool) -> Measured:
     """A closed loop of `clients` requests in flight, divided among the loaders, which have one thread each."""
-    loaders = 1 if cpu else max(2, min(6, (os.cpu_count() or 2) // 3))
-    warm_up, seconds = (0.2, 0.5) if cpu else (WARM_UP, SECONDS)
-    shares = [clients // loaders + (index < clients % loaders) for index in range(loaders)]
+    settle, seconds = (0.1, 0.5) if cpu else (SETTLE, SECONDS)
     start, before = time.monotonic(), (processes.cpu_seconds(), _children_seconds())
-    with ThreadPoolExecutor(loaders) as pool, sampled(cpu=cpu, after=warm_up) as gpu:
-        runs = list(pool.map(lambda one: loader.load(call, connections=one, seconds=seconds, warm_up=warm_up), shares))
+    with sampled(cpu=cpu, after=settle) as gpu:
+        runs = _runs(call, clients, cpu, settle, seconds)
+    loaders = len(runs)
     elapsed = time.monotonic() - start
     return Measured(
         rate=sum(run["rps"] for run in runs),
@@ -73,6 +78,13 @@ def check(call: loader.Call, saved: Path, size: int) -> None:
         raise RuntimeError(f"no response: {refusal}")
     if (length := saved.stat().st_size) < size:
         raise RuntimeError(f"a response of {length} bytes instead of {size} or more: {saved.read_bytes()[:200]!r}")
+
+
+def _runs(call: loader.Call, clients: int, cpu: bool, settle: float, seconds: float) -> list[dict[str, Any]]:
+    loaders = 1 if cpu else max(2, min(6, (os.cpu_count() or 2) // 3))
+    shares = [clients // loaders + (index < clients % loaders) for index in range(loaders)]
+    with ThreadPoolExecutor(loaders) as pool:
+        return list(pool.map(lambda one: loader.load(call, connections=one, seconds=seconds, warm_up=settle), shares))
 
 
 def _children_seconds() -> float:

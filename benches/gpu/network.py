@@ -13,7 +13,10 @@ import torchvision
 SHAPE = (3, 224, 224)
 CLASSES = 1000
 DATATYPES = {"UINT8": np.uint8, "FP16": np.float16}
-BATCHES = (8, 32, 64)
+MAX_ROWS = 64
+BATCHES = (8, 32, MAX_ROWS)
+SIZES = (1, 2, 4, 8, 16, 24, 32, 48, MAX_ROWS)
+"""Allowed sizes of batches, where others are filled up to the next one."""
 _LOCK = threading.Lock()
 
 
@@ -39,18 +42,19 @@ class Network:
 
 
 def network(device: str) -> Network:
-    """The network of this process, which has run each batch size once. All threads share it."""
+    """The network of this process, which all threads share."""
     with _LOCK:
         return _made(device)
 
 
 @lru_cache(maxsize=1)
 def _made(device: str) -> Network:
-    made = Network(device)
-    for rows in range(1, BATCHES[-1] + 1) if device == "cuda" else (1,):
-        for datatype in (torch.uint8, torch.float16):
-            made(torch.zeros((rows, *SHAPE), dtype=datatype, device=device))
-    return made
+    return Network(device)
+
+
+def padded_to(rows: int) -> int:
+    """The smallest allowed size for this many rows."""
+    return next(size for size in SIZES if size >= rows)
 
 
 def images(rows: int, datatype: str) -> np.ndarray[Any, Any]:

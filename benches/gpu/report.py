@@ -50,6 +50,10 @@ class Report:
         print(f"[{self._section}] {name}: {value}", flush=True)
         self._append({"fact": name, "value": value})
 
+    def keep(self, name: str, value: Any) -> None:
+        """Adds one named value without printing it."""
+        self._append({"fact": name, "value": value})
+
     def attempt(self, name: str, action: Callable[[], Any]) -> Any:
         """Adds the result of an action as a fact, or its exception. Returns the result, or None."""
         try:

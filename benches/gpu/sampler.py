@@ -1,4 +1,4 @@
-"""The GPU's utilisation and power while something else runs, by NVML."""
+"""The GPU's utilisation, power and clock while something else runs, by NVML."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ def sampled(*, cpu: bool, after: float) -> Iterator[dict[str, float]]:
     pynvml.nvmlInit()
     device = pynvml.nvmlDeviceGetHandleByIndex(0)
     stop = threading.Event()
-    samples: list[tuple[float, float, float]] = []
+    samples: list[tuple[float, float, float, float]] = []
 
     def sample() -> None:
         begin = time.monotonic() + after
         while not stop.wait(_INTERVAL):
             if time.monotonic() >= begin:
                 used = pynvml.nvmlDeviceGetUtilizationRates(device)
-                samples.append((used.gpu, used.memory, pynvml.nvmlDeviceGetPowerUsage(device) / 1000))
+                watts = pynvml.nvmlDeviceGetPowerUsage(device) / 1000
+                megahertz = pynvml.nvmlDeviceGetClockInfo(device, pynvml.NVML_CLOCK_SM)
+                samples.append((used.gpu, used.memory, watts, megahertz))
 
     thread = threading.Thread(target=sample, daemon=True)
     thread.start()
@@ -39,5 +41,6 @@ def sampled(*, cpu: bool, after: float) -> Iterator[dict[str, float]]:
         stop.set()
         thread.join(timeout=5)
         if samples:
-            for name, column in zip(("percent", "memory_percent", "watts"), zip(*samples, strict=True), strict=True):
+            names = ("percent", "memory_percent", "watts", "megahertz")
+            for name, column in zip(names, zip(*samples, strict=True), strict=True):
                 means[name] = sum(column) / len(column)

@@ -1,22 +1,25 @@
 """Penstock with ResNet-50: handlers that differ in their memory, streams and instances.
 
-The arguments are the device and the addresses for HTTP and gRPC.
+The arguments are the device, the addresses for HTTP and gRPC, and the names of models.
 """
 
 from __future__ import annotations
 
 import contextlib
 import sys
+import threading
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import torch
 
-from benches.gpu.network import CLASSES, DATATYPES, SHAPE, network
-from penstock import Batching, Model, Tensor, Threads, model, serve
+from benches.gpu.captured import Graphs
+from benches.gpu.network import CLASSES, DATATYPES, MAX_ROWS, SHAPE, SIZES, network
+from penstock import Batching, Model, Tensor, Threads, Warmup, model, serve
 
-DEVICE, HTTP, GRPC = sys.argv[1:] if len(sys.argv) == 4 else ("cpu", "", "")
-MAX_ROWS = 64
+DEVICE, HTTP, GRPC, *NAMES = sys.argv[1:] if len(sys.argv) > 4 else ("cpu", "", "")
+CAPTURE = threading.Lock()
 Array = np.ndarray[Any, Any]
 
 
@@ -65,6 +68,22 @@ class Staged(OwnStream):
         return scores.numpy().copy()
 
 
+class Graphed:
+    """CUDA graphs of the allowed sizes, with pinned memory and a stream for each instance."""
+
+    def __init__(self) -> None:
+        with CAPTURE:
+            self.graphs = Graphs(network(DEVICE), SIZES)
+
+    def predict(self, x: Array) -> Array:
+        """Scores of a batch."""
+        rows = len(x)
+        np.copyto(self.graphs.images[:rows], x)
+        self.graphs.run(rows)
+        scores: Array = self.graphs.scores[:rows].copy()
+        return scores
+
+
 class Nothing:
     """The server's own limit: the same tensors, without a device."""
 
@@ -73,27 +92,37 @@ class Nothing:
         return np.zeros((len(x), CLASSES), np.float32)
 
 
-def served(name: str, handler: type, instances: int, datatype: str = "UINT8") -> Model:
-    """One model."""
+def served(
+    name: str, handler: type, *, datatype: str = "UINT8", sizes: Iterable[int] = (), warm: Iterable[int] = ()
+) -> Model:
+    """One model. Its name ends with the number of instances. Each of them runs the sizes `warm` before it is ready."""
+    warm_sizes = list(warm) if DEVICE == "cuda" else [1] * bool(warm)
     return model(
         name=name,
         inputs=[Tensor("x", DATATYPES[datatype], list(SHAPE))],
         outputs=[Tensor("y", np.float32, [CLASSES])],
-        batching=Batching(max_size=MAX_ROWS),
-        instances=Threads(instances),
+        batching=Batching(max_size=MAX_ROWS, sizes=sizes),
+        instances=Threads(int(name.rpartition("-")[2])),
+        warmup=Warmup(True, repeat=2, batch_sizes=warm_sizes) if warm_sizes else None,
     )(handler)
 
 
 MODELS = (
-    served("nothing", Nothing, 1),
-    served("plain-1", Plain, 1),
-    served("plain-2", Plain, 2),
-    served("stream-2", OwnStream, 2),
-    served("staged-1", Staged, 1),
-    served("staged-2", Staged, 2),
-    served("fp16-1", Plain, 1, "FP16"),
-    served("fp16-2", OwnStream, 2, "FP16"),
+    served("nothing-1", Nothing),
+    served("plain-1", Plain),
+    served("plain-2", Plain),
+    served("warmed-1", Plain, warm=range(1, MAX_ROWS + 1)),
+    served("sized-1", Plain, sizes=SIZES, warm=SIZES),
+    served("sized-2", Plain, sizes=SIZES, warm=SIZES),
+    served("pinned-2", Staged, sizes=SIZES, warm=SIZES),
+    served("graphed-1", Graphed if DEVICE == "cuda" else Plain, sizes=SIZES),
+    served("graphed-2", Graphed if DEVICE == "cuda" else Plain, sizes=SIZES),
+    served("stream-2", OwnStream),
+    served("staged-1", Staged),
+    served("staged-2", Staged),
+    served("fp16-1", Plain, datatype="FP16"),
+    served("fp16-2", OwnStream, datatype="FP16"),
 )
 
 if __name__ == "__main__":
-    serve(*MODELS, http=HTTP, grpc=GRPC)
+    serve(*(one for one in MODELS if one.name in NAMES), http=HTTP, grpc=GRPC)
