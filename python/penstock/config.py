@@ -1,4 +1,4 @@
-"""Settings of the server. The only module that reads the environment and `penstock.toml`.
+"""Settings of the server.
 
 Order of precedence: arguments, command line, `PENSTOCK_*` environment, `penstock.toml`, defaults.
 Each field of `ServerConfig` is an argument, a flag (`--idle-timeout`), a variable (`PENSTOCK_IDLE_TIMEOUT`) and a
@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from penstock._config import access, listeners, other_names, otlp, settings, tls
+from penstock._config import access, otlp, rules, settings
+from penstock._config.resolve import Sources, resolve
 from penstock._config.server_options import ServerOptions
-from penstock._spec.suggestions import suggestion
 from penstock.errors import ConfigError
 
 __all__ = ["ServerConfig", "ServerOptions", "load_config"]
@@ -208,25 +208,9 @@ class ServerConfig:
                 raise ConfigError(f"{entry.name}: {error}") from None
             if kind == "seconds":
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
-        # Read now, so that a missing secret is reported before models are loaded.
-        _ = self.access_rules, self.access_key, self.cache_url, self.tracing
-        client = (self.tls_client, self.tls_client_ca, self.tls_client_crl)
-        tls.Tls(self.tls_certificate, self.tls_key, *client).check()
-        if self.grpc == "same" and self.http is None:
-            raise ConfigError("grpc: 'same' is the HTTP port, but http is off")
-        try:
-            listeners.check_conflicts(self.listeners, self.http, self.grpc)
-        except ValueError as error:
-            raise ConfigError(f"listeners: {error}") from None
-        for name, (_, variable) in _VERTEX_ROUTES.items():
-            if self.vertex and getattr(self, name) is None:
-                raise ConfigError(f"vertex: there is no {name}, and {variable} is not in the environment")
-        if self.load_models and self.model_control != "explicit":
-            raise ConfigError("load_models: has no meaning unless model_control is explicit")
-        if self.load_files and self.model_control != "explicit":
-            raise ConfigError("load_files: has no meaning unless model_control is explicit")
-        if self.poll_interval == 0:
-            raise ConfigError("poll_interval: 0.0 is not a duration above 0 seconds")
+        # Secrets are read too, so that a missing one is reported before models are loaded.
+        for _, message in rules.problems({entry.name: getattr(self, entry.name) for entry in fields(self)}):
+            raise ConfigError(message)
 
     @property
     def access_rules(self) -> list[access.Rule]:
@@ -283,64 +267,12 @@ def load_config(
     Raises:
         ConfigError: a setting is unknown or wrong; the message names it and its source.
     """
-    values: dict[str, Any] = {}
-    if base is None:
-        environ = os.environ if environ is None else environ
-        values.update(settings.read_file(file, environ, _FIELDS))
-        values.update(_from_text(environ, lambda name: f"PENSTOCK_{name.upper()}"))
-        other_names.warn_of_variables(environ, _FIELDS)
-        values.update(_from_text(command_line or {}, lambda name: name, shown=_flag))
-    given = dict(arguments or {})
-    for name in given:
-        if name not in _FIELDS:
-            raise ConfigError(f"unknown setting {name!r}{other_names.hint(name) or suggestion(name, _FIELDS)}")
-    values.update(given)
-    if base is None and values.get("vertex"):
-        values = {**_from_vertex(environ or {}), **values}
-    if base is not None:
-        return replace(base, **values)
-    return ServerConfig(**{**settings.read_texts(defaults or {}, "defaults", _FIELDS), **values})
-
-
-_VERTEX_ROUTES = {
-    "vertex_health_route": ("path|off", "AIP_HEALTH_ROUTE"),
-    "vertex_predict_route": ("path|off", "AIP_PREDICT_ROUTE"),
-}
-
-
-def _from_vertex(environ: Mapping[str, str]) -> dict[str, Any]:
-    """Settings from Vertex AI's variables, with the lowest precedence. They are read only if `vertex` is on."""
-    values: dict[str, Any] = {}
-    for name, (kind, variable) in _VERTEX_ROUTES.items():
-        if variable in environ:
-            values[name] = _parsed(variable, kind, environ[variable])
-    if "AIP_HTTP_PORT" in environ:
-        port = _parsed("AIP_HTTP_PORT", "positive", environ["AIP_HTTP_PORT"])
-        values["http"] = f"0.0.0.0:{port}"
-    return values
-
-
-def _parsed(shown: str, kind: str, text: str) -> Any:
-    try:
-        return settings.parse(kind, text)
-    except ValueError as error:
-        raise ConfigError(f"{shown}: {error}") from None
-
-
-def _from_text(source: Mapping[str, str], key: Any, shown: Any = None) -> dict[str, Any]:
-    # Other PENSTOCK_* variables are not refused: for a service of that name, Kubernetes sets PENSTOCK_PORT and
-    # others.
-    values = {}
-    for name, entry in _FIELDS.items():
-        text = source.get(key(name))
-        if text is None:
-            continue
-        values[name] = _parsed((shown or key)(name), entry.metadata["kind"], text)
-    return values
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
-
-
-_FIELDS: dict[str, Field[Any]] = {entry.name: entry for entry in fields(ServerConfig)}
+    given = Sources(
+        arguments=arguments or {},
+        base=base,
+        command_line=command_line or {},
+        environ=environ,
+        file=file,
+        defaults=[("defaults", defaults or {})],
+    )
+    return resolve(ServerConfig, given).config()

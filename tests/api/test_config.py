@@ -325,13 +325,13 @@ def test_server_without_listeners_is_rejected() -> None:
         ("[server", "penstock.toml: not valid TOML: "),
         (
             "[sever]\n",
-            "penstock.toml: unknown table or key 'sever', expected the tables [server] and [image], "
+            "penstock.toml:1: unknown table or key 'sever', expected the tables [server] and [image], "
             "did you mean 'server'?",
         ),
-        ("server = 3\n", "penstock.toml: server must be a table, written as [server]"),
-        ("[server]\nhtpp = 'off'\n", "penstock.toml: unknown setting 'htpp' in [server], did you mean 'http'?"),
-        ("[server]\nidle_timeout = 'x'\n", "penstock.toml: idle_timeout: 'x' is not a duration"),
-        ("[server]\nio_threads = true\n", "penstock.toml: io_threads: True is not an integer"),
+        ("server = 3\n", "penstock.toml:1: server must be a table, written as [server]"),
+        ("[server]\nhtpp = 'off'\n", "penstock.toml:2: unknown setting 'htpp' in [server], did you mean 'http'?"),
+        ("[server]\nidle_timeout = 'x'\n", "penstock.toml:2: idle_timeout: 'x' is not a duration"),
+        ("[server]\nio_threads = true\n", "penstock.toml:2: io_threads: True is not an integer"),
     ],
 )
 def test_invalid_config_file_is_rejected(tmp_path: Path, text: str, message: str) -> None:
@@ -382,7 +382,7 @@ def test_listeners_in_the_file(tmp_path: Path) -> None:
     file.write_text('[server]\nlisteners = ["http=0.0.0.0:8080", "metrics=127.0.0.1:9000"]\n')
     assert load().listeners == ("http=0.0.0.0:8080", "metrics=127.0.0.1:9000")
     file.write_text('[server]\nlisteners = ["http=0.0.0.0:8080", "9000"]\n')
-    with pytest.raises(ConfigError, match=f"^penstock.toml: listeners: '9000' is not {LISTENER}$"):
+    with pytest.raises(ConfigError, match=f"^penstock.toml:2: listeners: '9000' is not {LISTENER}$"):
         load()
 
 

@@ -16,7 +16,8 @@ import toy_integration
 
 from penstock import StartupError, integrations
 from penstock._cli import main
-from penstock.config import load_config
+from penstock._config.resolve import Sources, resolve
+from penstock.config import ServerConfig, load_config
 from penstock.integrations import Finding, _detect
 from penstock.integrations._table import INTEGRATIONS
 from penstock.integrations._targets import Loader
@@ -101,7 +102,7 @@ def test_g06_failed_detection_is_reported_and_others_continue(
     assert caplog.messages == []
     # A server logs the failure once and continues.
     loader = Loader()
-    assert loader.settings([str(toy)]) == {}
+    assert loader.settings([str(toy)]) == [("integration toy", {})]
     assert [one.name for one in loader.load(str(toy))] == ["toy"]
     assert caplog.messages == [f"penstock: {toy}: {FAILED}"]
 
@@ -128,7 +129,8 @@ def test_x5_other_sources_take_precedence_over_an_integrations_settings(
     wanted = {"http": "127.0.0.1:8080", "grpc": "127.0.0.1:9000", "drain_timeout": "5m", "server_name": "toys"}
     monkeypatch.setattr(toy_integration, "settings", lambda path: wanted, raising=False)
     monkeypatch.chdir(tmp_path)
-    defaults = Loader().settings([str(toy)])
+    [(origin, defaults)] = Loader().settings([str(toy)])
+    assert origin == "integration toy"
     assert defaults == wanted == integrations.settings(toy)
     (tmp_path / "some.toml").write_text("[server]\nserver_name = 'from the file'\n")
     config = load_config(
@@ -159,7 +161,9 @@ def test_first_of_several_paths_takes_precedence_in_settings(
         lambda path: {"http": "127.0.0.1:1", "log_level": "info"} if path == other else {"http": "127.0.0.1:2"},
         raising=False,
     )
-    assert Loader().settings([str(toy), str(other)]) == {"http": "127.0.0.1:2", "log_level": "info"}
+    defaults = Loader().settings([str(toy), str(other)])
+    config = resolve(ServerConfig, Sources(environ={}, defaults=defaults)).config()
+    assert (config.http, config.log_level) == ("127.0.0.1:2", "info")
 
 
 @pytest.mark.parametrize(

@@ -16,9 +16,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._cli.settings import add_settings
+from penstock._config.resolve import Sources, resolve
 from penstock._runtime import progress, tracebacks
 from penstock._runtime.console import echo
-from penstock.config import ServerConfig, load_config
+from penstock.config import ServerConfig
 from penstock.errors import LoadError, StartupError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ __all__ = [
 
 OK, FAILED, USAGE, CUT = 0, 1, 2, 3
 
-_DEFAULTS = {"log_level": "info"}
+DEFAULTS = {"log_level": "info"}
 """Settings of the command that differ from those of `Server`."""
 
 _LOAD_ABORT_TIMEOUT = 1.0
@@ -103,7 +104,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_settings(parser)
 
 
-def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = _DEFAULTS) -> Prepared | None:
+def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS) -> Prepared | None:
     """Reads the settings, and sets up the console. None, with a message, if there is nothing to serve.
 
     Args:
@@ -117,16 +118,15 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = _DEFAULTS
     from penstock._runtime.threads import bound_threads
     from penstock.integrations._targets import Loader, read_options
 
-    given = {
-        setting.name: text if isinstance(text, str) else os.pathsep.join(text)
-        for setting in fields(ServerConfig)
-        if (text := getattr(options, setting.name)) is not None
-    }
     bound_threads()
     # Before the user's code is imported, which may take minutes.
     loader = Loader(options.integration, read_options(options.option))
-    defaults = {**defaults, **loader.settings(options.targets)}
-    config = load_config(command_line=given, file=options.config, defaults=defaults)
+    given = Sources(
+        command_line=flags(options),
+        file=options.config,
+        defaults=[(f"default of penstock {options.command}", defaults), *loader.settings(options.targets)],
+    )
+    config = resolve(ServerConfig, given).config()
     if not options.targets and not config.repository and config.attach is None:
         command = options.command
         print(f"penstock {command}: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
@@ -135,7 +135,16 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = _DEFAULTS
         # The user's code may change the working directory.
         config = replace(config, pid_file=os.path.abspath(config.pid_file))
     logs.setup_console(config.log_level, as_json=config.access_log == "json")
-    return Prepared(loader, config, given)
+    return Prepared(loader, config, given.command_line)
+
+
+def flags(options: argparse.Namespace) -> dict[str, str]:
+    """The settings of the command line, as text by name."""
+    return {
+        setting.name: text if isinstance(text, str) else os.pathsep.join(text)
+        for setting in fields(ServerConfig)
+        if (text := getattr(options, setting.name)) is not None
+    }
 
 
 def run(options: argparse.Namespace) -> int:

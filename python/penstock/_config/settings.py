@@ -1,19 +1,14 @@
-"""Parsing and checks of settings, one rule per kind; and the configuration file."""
+"""Parsing and checks of settings, one rule per kind."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import Any, TypeGuard
 
-from penstock._config import access, listeners, other_names
-from penstock._spec.suggestions import suggestion
+from penstock._config import access, listeners
 from penstock._spec.versions import VersionPolicy
-from penstock.errors import ConfigError
-
-if TYPE_CHECKING:
-    from dataclasses import Field
 
 _SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -72,10 +67,9 @@ def check(kind: str, value: Any) -> None:
 
 
 def _check_single(kind: str, value: Any) -> None:
-    if kind == "address" or (kind == "address|same" and value != "same"):
-        _require(
-            listeners.is_address(value), value, "HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off"
-        )
+    if kind in ("address", "address|same"):
+        is_address = listeners.is_address(value) or (kind == "address|same" and value == "same")
+        _require(is_address, value, "HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off")
     elif kind == "seconds":
         _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
     elif kind == "switch":
@@ -97,8 +91,13 @@ def _check_single(kind: str, value: Any) -> None:
     elif kind == "share":
         _require(_is_number(value) and 0 <= value <= 1, value, "a share from 0 to 1")
     else:
-        choices = kind.split("|")
-        _require(not isinstance(value, bool) and str(value) in choices, value, f"one of {', '.join(choices)}")
+        _require(value in choices(kind), value, f"one of {', '.join(choices(kind))}")
+
+
+def choices(kind: str) -> tuple[str, ...]:
+    """The words of a kind that is one of several words; empty for other kinds."""
+    words = kind.split("|")
+    return () if kind in _OPTIONAL or kind == "size|auto" or len(words) == 1 else tuple(words)
 
 
 def normalised(kind: str, value: Any) -> Any:
@@ -111,6 +110,9 @@ def normalised(kind: str, value: Any) -> Any:
         # A folder is one text here: unlike in the environment, its name may have a colon.
         return listed(kind, _read(kind, value) if isinstance(value, str) and kind != "folders" else value)
     if kind in ("address", "address|same") and _is_integer(value):
+        value = str(value)
+    if isinstance(value, float) and choices(kind):
+        # A version, which TOML reads as a number.
         value = str(value)
     return _read(kind, value.strip()) if isinstance(value, str) else value
 
@@ -139,60 +141,6 @@ def _amounts(text: str) -> tuple[tuple[str, int], ...]:
         assert match is not None
         amounts.append((match[1], int(match[2])))
     return tuple(amounts)
-
-
-def read_file(path: str | None, environ: Mapping[str, str], known: Mapping[str, Field[Any]]) -> dict[str, Any]:
-    """The `[server]` table of the configuration file; empty if no file is named and there is none by default.
-
-    Raises:
-        ConfigError: the file cannot be read, or has an unknown table or key.
-    """
-    named = path or environ.get("PENSTOCK_CONFIG")
-    path = named or "penstock.toml"
-    if not named and not os.path.exists(path):
-        return {}
-    document = read_toml(path)
-    for table in document:
-        # The table of images is in the same file; `penstock build` reads it.
-        if table not in ("server", "image"):
-            # A setting at the top of the file is a frequent mistake.
-            hint = (
-                f"; write {table} below a line [server]" if table in known else suggestion(table, ("server", "image"))
-            )
-            raise ConfigError(f"{path}: unknown table or key {table!r}, expected the tables [server] and [image]{hint}")
-    server = document.get("server", {})
-    if not isinstance(server, dict):
-        raise ConfigError(f"{path}: server must be a table, written as [server]")
-    values = {}
-    for name, value in server.items():
-        if name not in known:
-            hint = other_names.hint(name) or suggestion(name, known)
-            raise ConfigError(f"{path}: unknown setting {name!r} in [server]{hint}")
-        kind = known[name].metadata["kind"]
-        try:
-            # Text may have units here too, and "off" is the form of None.
-            values[name] = normalised(kind, parse(kind, value) if isinstance(value, str) else value)
-            check(kind, values[name])
-        except ValueError as error:
-            raise ConfigError(f"{path}: {name}: {error}") from None
-    return values
-
-
-def read_texts(texts: Mapping[str, str], where: str, known: Mapping[str, Field[Any]]) -> dict[str, Any]:
-    """Values of settings from texts by name; messages begin with `where`.
-
-    Raises:
-        ConfigError: a setting is unknown or wrong.
-    """
-    values = {}
-    for name, text in texts.items():
-        if name not in known:
-            raise ConfigError(f"{where}: unknown setting {name!r}{suggestion(name, known)}")
-        try:
-            values[name] = parse(known[name].metadata["kind"], text)
-        except ValueError as error:
-            raise ConfigError(f"{where}: {name}: {error}") from None
-    return values
 
 
 def _read(kind: str, text: str) -> Any:
@@ -234,21 +182,6 @@ def _split(text: str, units: Mapping[str, float], expected: str) -> tuple[float,
     assert match is not None
     assert unit is not None
     return float(match[1]) if "." in match[1] else int(match[1]), unit
-
-
-def read_toml(path: str) -> dict[str, Any]:
-    """All tables of a file."""
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[import-not-found]
-    try:
-        with open(path, "rb") as file:
-            return dict(tomllib.load(file))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ConfigError(f"{path}: not valid TOML: {error}") from None
 
 
 def _check_repository(kind: str, value: Any) -> None:

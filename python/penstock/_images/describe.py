@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
-from penstock._config import settings
+from penstock._config.toml_file import read_toml
 from penstock._images.requirements import read_requirements
 from penstock._spec.image import ImageSpec
 from penstock._spec.suggestions import suggestion
@@ -98,7 +98,7 @@ def _table(folder: Path) -> Mapping[str, Any]:
     file = folder / "penstock.toml"
     if not file.is_file():
         return {}
-    table = settings.read_toml(str(file)).get("image", {})
+    table = read_toml(str(file)).tables.get("image", {})
     if not isinstance(table, dict):
         raise ConfigError(f"{file}: image must be a table, written as [image]")
     return table

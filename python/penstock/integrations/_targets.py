@@ -65,18 +65,21 @@ class Loader:
             raise StartupError(f"--option {name}: {target} is served without an integration, which takes no options")
         return targets.load(target)
 
-    def settings(self, targets: Sequence[str]) -> dict[str, str]:
-        """Default settings of the targets' integrations; the first target with a setting takes precedence.
+    def settings(self, targets: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+        """Default settings of the targets' integrations, each with its origin, the first target's last.
+
+        Later ones take precedence.
 
         Raises:
             StartupError: no integration recognises a target, or its settings cannot be read.
             ConfigError: an unknown setting, or an invalid value.
         """
-        settings: dict[str, str] = {}
-        for target in targets:
-            if (integration := self.integration_of(target)) is not None:
-                settings = {**_api.settings(target, integration=integration), **settings}
-        return settings
+        found = [
+            (f"integration {integration}", _api.settings(target, integration=integration))
+            for target in targets
+            if (integration := self.integration_of(target)) is not None
+        ]
+        return found[::-1]
 
     def greetings(self, models: Sequence[Any], url: str) -> list[str]:
         """Example requests for a server with these models, from the integrations."""
