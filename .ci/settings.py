@@ -12,8 +12,8 @@ from dataclasses import Field, fields
 from pathlib import Path
 from typing import Any
 
-from penstock._cli.settings import shown
 from penstock._config.settings import LISTS
+from penstock._config.value_text import shown
 from penstock.config import ServerConfig
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -15,14 +15,24 @@ from typing import Any, Literal
 from penstock._config import access, otlp, rules, settings
 from penstock._config.resolve import Sources, resolve
 from penstock._config.server_options import ServerOptions
+from penstock._config.sources import Defaults
 from penstock.errors import ConfigError
 
 __all__ = ["ServerConfig", "ServerOptions", "load_config"]
 
 
-def _setting(default: Any, kind: str, text: str) -> Any:
+def _setting(default: Any, kind: str, text: str, *, computed: str = "") -> Any:
+    """A field.
+
+    Args:
+        default: Its default.
+        kind: Its kind, see `_config/settings.py`.
+        text: Its help.
+        computed: The rule of the value that the server computes for the default; empty if it computes none.
+    """
     # Secrets are left out of the representation, which notebooks and logs show.
-    return field(default=default, repr=kind not in settings.SECRETS, metadata={"kind": kind, "help": text})
+    shown = kind not in settings.SECRETS
+    return field(default=default, repr=shown, metadata={"kind": kind, "help": text, "computed": computed})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -58,7 +68,9 @@ class ServerConfig:
     allowed_hosts: tuple[str, ...] = _setting(
         (), "hosts", "host names accepted on loopback addresses, besides local ones; * for any"
     )
-    io_threads: int = _setting(0, "count", "threads for network I/O; 0 chooses")
+    io_threads: int = _setting(
+        0, "count", "threads for network I/O; 0 chooses", computed="half of the processors, 1 to 4"
+    )
     max_body_bytes: int = _setting(64 << 20, "size", "limit of a request body in bytes")
     max_header_bytes: int = _setting(64 << 10, "size", "limit of a request head in bytes")
     max_headers: int = _setting(100, "positive", "limit of headers in a request")
@@ -84,7 +96,10 @@ class ServerConfig:
         20.0, "seconds", "time that a client has to acknowledge a ping; 0 is no limit"
     )
     max_inflight_bytes: int | None = _setting(
-        None, "size|auto", "limit of request bodies in memory, in bytes; auto: 1 GiB, or a quarter of the memory limit"
+        None,
+        "size|auto",
+        "limit of request bodies in memory, in bytes; auto: 1 GiB, or a quarter of the memory limit",
+        computed="1GiB, or 25 % of memory.max if that is less",
     )
     memory_shed: float = _setting(
         0.95, "share", "share of the control group's memory limit above which requests are refused; 0 disables it"
@@ -125,15 +140,23 @@ class ServerConfig:
         "level of messages on standard error; debug adds refused requests; penstock serve has info",
     )
     otlp_endpoint: str = _setting(
-        "auto", "text", "OTLP collector for spans: http://HOST:PORT, off, or auto for OTEL_EXPORTER_OTLP_ENDPOINT"
+        "auto",
+        "text",
+        "OTLP collector for spans: http://HOST:PORT, off, or auto for OTEL_EXPORTER_OTLP_ENDPOINT",
+        computed="OTEL_EXPORTER_OTLP_ENDPOINT, else off",
     )
     trace_sampler: str = _setting(
         "auto",
         "text",
         "sampler: [parentbased_]always_on, always_off, traceidratio:SHARE, or auto for OTEL_TRACES_SAMPLER",
+        computed="OTEL_TRACES_SAMPLER, else parentbased_always_on",
     )
-    server_name: str | None = _setting(None, "text|off", "name in server metadata; default: that of the dialect")
-    server_version: str | None = _setting(None, "text|off", "version in server metadata; default: Penstock's version")
+    server_name: str | None = _setting(
+        None, "text|off", "name in server metadata; default: that of the dialect", computed="name of the dialect"
+    )
+    server_version: str | None = _setting(
+        None, "text|off", "version in server metadata; default: Penstock's version", computed="version of Penstock"
+    )
     shared_memory: Literal["off", "local", "on"] = _setting(
         "off", "off|local|on", "clients that may use system shared memory"
     )
@@ -168,7 +191,9 @@ class ServerConfig:
     vertex_predict_route: str | None = _setting(
         None, "path|off", "Vertex AI prediction route; default: AIP_PREDICT_ROUTE"
     )
-    hosted_model: str | None = _setting(None, "text|off", "model for SageMaker and Vertex AI; default: the only one")
+    hosted_model: str | None = _setting(
+        None, "text|off", "model for SageMaker and Vertex AI; default: the only one", computed="the only model"
+    )
     pid_file: str | None = _setting(
         None, "text|off", "file for the process number of `penstock serve`, for `penstock reload`"
     )
@@ -209,8 +234,8 @@ class ServerConfig:
             if kind == "seconds":
                 object.__setattr__(self, entry.name, float(getattr(self, entry.name)))
         # Secrets are read too, so that a missing one is reported before models are loaded.
-        for _, message in rules.problems({entry.name: getattr(self, entry.name) for entry in fields(self)}):
-            raise ConfigError(message)
+        for broken in rules.broken({entry.name: getattr(self, entry.name) for entry in fields(self)}):
+            raise ConfigError(broken.message)
 
     @property
     def access_rules(self) -> list[access.Rule]:
@@ -273,6 +298,6 @@ def load_config(
         command_line=command_line or {},
         environ=environ,
         file=file,
-        defaults=[("defaults", defaults or {})],
+        defaults=[Defaults("defaults", defaults or {})],
     )
     return resolve(ServerConfig, given).config()

@@ -12,50 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from config_samples import samples
 from penstock import ConfigError, ServerConfig
 from penstock._config import settings
 from penstock._config.access import FORM
 from penstock._config.resolve import Resolved, Sources, resolve
-from penstock._config.sources import flag
+from penstock._config.sources import Defaults, flag
 from penstock._config.toml_file import MAX_BYTES, read_toml
 from penstock.config import load_config
 
-SAMPLES = {
-    "address": ("127.0.0.1:9", "unix:/tmp/a", "off"),
-    "address|same": ("same", "127.0.0.1:9", "off"),
-    "listeners": ("http=127.0.0.1:9", "metrics=unix:/tmp/a"),
-    "files": ("a.pem", "b.pem,c.pem"),
-    "hosts": ("a.test", "*"),
-    "names": ("a", "b,c"),
-    "folders": ("a", "b"),
-    "amounts": ("gpu0=1", "gpu0=2,disk=1"),
-    "policy": ("all", "latest:2", "specific:1,2"),
-    "count": ("3", "4"),
-    "positive": ("5", "6"),
-    "size": ("1MiB", "2KiB"),
-    "size|auto": ("1MiB", "auto"),
-    "seconds": ("1s", "2m"),
-    "share": ("0.5", "0.25"),
-    "switch": ("on", "off"),
-    "text": ("one", "two"),
-    "text|off": ("one", "off"),
-    "pattern": ("x-.*", "off"),
-    "path|off": ("/a", "/b"),
-    "attach": ("auto", "unix:/tmp/a"),
-    "secret": ("one-key", "off"),
-    "rules": ("inference:x-key=one-key", "off"),
-}
-"""Texts of each kind that is not one of several words."""
-
 ORIGINS = ("integration toy", "file", "environment", "command line", "argument")
 """By rising precedence."""
-
-
-def samples(name: str) -> list[str]:
-    """A text for each origin, different ones next to each other."""
-    kind = next(entry.metadata["kind"] for entry in fields(ServerConfig) if entry.name == name)
-    texts = settings.choices(kind) or SAMPLES[kind]
-    return [texts[place % len(texts)] for place in range(len(ORIGINS))]
 
 
 def resolved(name: str, texts: dict[str, str], file: Path) -> tuple[Resolved[ServerConfig], dict[str, str]]:
@@ -79,7 +46,7 @@ def resolved(name: str, texts: dict[str, str], file: Path) -> tuple[Resolved[Ser
             command_line={name: texts["command line"]} if "command line" in texts else {},
             environ=environ,
             file=str(file) if "file" in texts else None,
-            defaults=[("integration toy", {name: texts["integration toy"]})] if "integration toy" in texts else [],
+            defaults=[Defaults(origin, {name: text}) for origin, text in texts.items() if origin == "integration toy"],
             caller="serve",
         ),
     )
@@ -89,7 +56,7 @@ def resolved(name: str, texts: dict[str, str], file: Path) -> tuple[Resolved[Ser
 @pytest.mark.parametrize("name", [entry.name for entry in fields(ServerConfig)])
 def test_origin_and_shadowed_values_of_each_setting_in_all_combinations_of_sources(name: str, tmp_path: Path) -> None:
     kind = next(entry.metadata["kind"] for entry in fields(ServerConfig) if entry.name == name)
-    texts = dict(zip(ORIGINS, samples(name), strict=True))
+    texts = dict(zip(ORIGINS, samples(name, len(ORIGINS)), strict=True))
     for some in chain.from_iterable(combinations(ORIGINS, count) for count in range(len(ORIGINS) + 1)):
         found, expected = resolved(name, {origin: texts[origin] for origin in some}, tmp_path / "some.toml")
         read = [(settings.parse(kind, texts[origin]), expected[origin]) for origin in reversed(some)]
@@ -127,7 +94,7 @@ def test_all_problems_are_found_with_their_places(tmp_path: Path) -> None:
         command_line={"io_threads": "many", "load_files": "on"},
         environ={"PENSTOCK_HTTP": "h", "PENSTOCK_API_KEY": "env:NO_SUCH_VARIABLE", "PENSTOCK_GRPC": "same"},
         file=str(file),
-        defaults=[("integration toy", {"http": "x", "htp": "1"})],
+        defaults=[Defaults("integration toy", {"http": "x", "htp": "1"})],
     )
     problems = resolve(ServerConfig, given).problems
     address = "is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off"

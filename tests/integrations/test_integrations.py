@@ -102,7 +102,7 @@ def test_g06_failed_detection_is_reported_and_others_continue(
     assert caplog.messages == []
     # A server logs the failure once and continues.
     loader = Loader()
-    assert loader.settings([str(toy)]) == [("integration toy", {})]
+    assert loader.settings([str(toy)]) == [("integration toy", {}, False)]
     assert [one.name for one in loader.load(str(toy))] == ["toy"]
     assert caplog.messages == [f"penstock: {toy}: {FAILED}"]
 
@@ -129,7 +129,7 @@ def test_x5_other_sources_take_precedence_over_an_integrations_settings(
     wanted = {"http": "127.0.0.1:8080", "grpc": "127.0.0.1:9000", "drain_timeout": "5m", "server_name": "toys"}
     monkeypatch.setattr(toy_integration, "settings", lambda path: wanted, raising=False)
     monkeypatch.chdir(tmp_path)
-    [(origin, defaults)] = Loader().settings([str(toy)])
+    [(origin, defaults, _)] = Loader().settings([str(toy)])
     assert origin == "integration toy"
     assert defaults == wanted == integrations.settings(toy)
     (tmp_path / "some.toml").write_text("[server]\nserver_name = 'from the file'\n")
@@ -164,6 +164,24 @@ def test_first_of_several_paths_takes_precedence_in_settings(
     defaults = Loader().settings([str(toy), str(other)])
     config = resolve(ServerConfig, Sources(environ={}, defaults=defaults)).config()
     assert (config.http, config.log_level) == ("127.0.0.1:2", "info")
+
+
+def test_integration_is_the_origin_of_its_settings_and_models(
+    toy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(toy_integration, "settings", lambda path: {"http": "127.0.0.1:8080"}, raising=False)
+    load = toy_integration.load
+    monkeypatch.setattr(toy_integration, "load", lambda *given: [one.with_options(max_queue=3) for one in load(*given)])
+    (tmp_path / "penstock.toml").write_text("[server]\nhttp = 9000\n")
+    assert main.main(["config", str(toy), "--changed"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "http  127.0.0.1:9000  penstock.toml:2",
+        "      127.0.0.1:8080  integration toy",
+        "",
+        "model toy, version 1",
+        "max_queue  3  integration toy",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from penstock._cli import attach, bench, build, completion, detect, dev, export, infer, reload, serve, shim, url
+from penstock._cli import attach, bench, build, completion, config, detect, dev, export, infer, reload, serve, shim, url
 from penstock._cli.parser import Parser
 from penstock.errors import StartupError
 
@@ -18,6 +18,17 @@ OK, USAGE = 0, 2
 
 _OF_CLIENTS = {"infer": infer.run, "bench": bench.run}
 """Commands that need a running server."""
+
+_OTHERS = {
+    "serve": serve.run,
+    "dev": dev.run,
+    "reload": reload.run,
+    "attach": attach.run,
+    "build": build.run,
+    "export": export.run,
+    **dict.fromkeys(detect.COMMANDS, detect.run),
+    "config": config.run,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -44,19 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command in _OF_CLIENTS:
         return _OF_CLIENTS[options.command](options)
     try:
-        if options.command == "reload":
-            return reload.run(options)
-        if options.command == "attach":
-            return attach.run(options)
-        if options.command in detect.COMMANDS:
-            return detect.run(options)
-        if options.command == "build":
-            return build.run(options)
-        if options.command == "export":
-            return export.run(options)
-        if options.command == "dev":
-            return dev.run(options)
-        return serve.run(options)
+        return _OTHERS[options.command](options)
     except StartupError as error:
         return serve.report(error)
 
@@ -70,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     reload.add_parser(commands)
     attach.add_parser(commands)
     detect.add_parsers(commands)
+    config.add_parser(commands)
     build.add_parser(commands)
     export.add_parser(commands)
     infer.add_parser(commands)

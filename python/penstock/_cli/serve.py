@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._cli.settings import add_settings
 from penstock._config.resolve import Sources, resolve
+from penstock._config.sources import Defaults
 from penstock._runtime import progress, tracebacks
 from penstock._runtime.console import echo
 from penstock.config import ServerConfig
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from penstock.integrations._targets import Loader
 
 __all__ = [
+    "DEFAULTS",
     "Prepared",
     "add_arguments",
     "add_parser",
@@ -37,6 +39,7 @@ __all__ = [
     "report",
     "run",
     "serve",
+    "sources",
 ]
 
 OK, FAILED, USAGE, CUT = 0, 1, 2, 3
@@ -121,11 +124,8 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
     bound_threads()
     # Before the user's code is imported, which may take minutes.
     loader = Loader(options.integration, read_options(options.option))
-    given = Sources(
-        command_line=flags(options),
-        file=options.config,
-        defaults=[(f"default of penstock {options.command}", defaults), *loader.settings(options.targets)],
-    )
+    own = Defaults(f"default of penstock {options.command}", defaults, built_in=True)
+    given = sources(options, own, *loader.settings(options.targets))
     config = resolve(ServerConfig, given).config()
     if not options.targets and not config.repository and config.attach is None:
         command = options.command
@@ -138,13 +138,19 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
     return Prepared(loader, config, given.command_line)
 
 
-def flags(options: argparse.Namespace) -> dict[str, str]:
-    """The settings of the command line, as text by name."""
-    return {
+def sources(options: argparse.Namespace, *defaults: Defaults) -> Sources:
+    """Sources of the settings of a command line.
+
+    Args:
+        options: The parsed arguments.
+        defaults: Defaults that precede those of `ServerConfig`, with their origins; later ones take precedence.
+    """
+    given = {
         setting.name: text if isinstance(text, str) else os.pathsep.join(text)
         for setting in fields(ServerConfig)
         if (text := getattr(options, setting.name)) is not None
     }
+    return Sources(command_line=given, file=options.config, defaults=defaults)
 
 
 def run(options: argparse.Namespace) -> int:

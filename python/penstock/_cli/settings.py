@@ -7,9 +7,10 @@ from dataclasses import fields
 from typing import Any
 
 from penstock._config import settings
+from penstock._config.value_text import shown
 from penstock.config import ServerConfig
 
-__all__ = ["GROUPS", "add_settings", "shown"]
+__all__ = ["GROUPS", "add_settings"]
 
 GROUPS = {
     "addresses": ("http", "grpc", "listeners", "allowed_hosts", "attach", "pid_file"),
@@ -132,20 +133,6 @@ def _checked(kind: str) -> Any:
         return text
 
     return read
-
-
-def shown(kind: str, default: Any) -> str:
-    """The default of a setting, as a text."""
-    if default is None:
-        return "auto" if kind == "size|auto" else "off"
-    if kind == "switch":
-        return "on" if default else "off"
-    if kind == "seconds":
-        return f"{default:g}s"
-    for unit, size in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
-        if kind == "size" and default % size == 0:
-            return f"{default // size}{unit}"
-    return {None: "off", (): "none"}.get(default, str(default))
 
 
 _METAVARS = {

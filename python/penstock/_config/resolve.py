@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._config import other_names, rules, sources
-from penstock._config.sources import Given, Layer
+from penstock._config.sources import Defaults, Given, Layer
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ class Sources:
     """The environment; None for `os.environ`."""
     file: str | None = None
     """The configuration file; default: `PENSTOCK_CONFIG`, else `penstock.toml` if it exists."""
-    defaults: Sequence[tuple[str, Mapping[str, str]]] = ()
-    """Defaults that replace those of the fields: an origin, and texts by setting. Later ones take precedence."""
+    defaults: Sequence[Defaults] = ()
+    """Defaults that replace those of the fields; later ones take precedence."""
     caller: str = "Server"
     """The function that has the arguments."""
 
@@ -47,6 +47,10 @@ class Resolved(Generic[T]):
     """The class of the configuration."""
     given: Mapping[str, Sequence[Given]]
     """Values of each setting that is given, the one that counts first."""
+    values: Mapping[str, Any]
+    """The value of each setting; the default if it is not given, or wrong."""
+    wrong: Set[str]
+    """Settings whose values are wrong, and those that a broken rule is about."""
     problems: Sequence[str]
     """All that is wrong, a message each."""
     file: str | None
@@ -61,6 +65,11 @@ class Resolved(Generic[T]):
         if self.problems:
             raise ConfigError(self.problems[0])
         return self.kind(**{name: given[0].value for name, given in self.given.items()})
+
+    def placed(self, message: str) -> str:
+        """A message that begins with a setting's name, with the place of its value."""
+        first = next(iter(self.given.get(message.partition(":")[0], ())), None)
+        return message if first is None or first.in_code else f"{message} ({first.origin})"
 
 
 def resolve(kind: type[T], given: Sources) -> Resolved[T]:
@@ -77,7 +86,7 @@ def resolve(kind: type[T], given: Sources) -> Resolved[T]:
     environ = os.environ if given.environ is None else given.environ
     path = sources.file_name(given.file, environ)
     layers = [
-        *(sources.from_defaults(where, texts, known) for where, texts in given.defaults),
+        *(sources.from_defaults(one, known) for one in given.defaults),
         sources.from_file(path, known),
         sources.from_environment(environ, known),
         sources.from_command_line(given.command_line, known),
@@ -97,15 +106,11 @@ def _merged(kind: type[T], known: Mapping[str, Field[Any]], layers: Sequence[Lay
     values = {name: given[name][0].value if name in given else entry.default for name, entry in known.items()}
     wrong = {name for layer in layers for name in layer.wrong}
     found = [problem for layer in layers for problem in layer.problems]
-    found += _broken(given, values, wrong)
-    return Resolved(kind, given, found, path)
-
-
-def _broken(given: Mapping[str, Sequence[Given]], values: Mapping[str, Any], wrong: set[str]) -> Iterator[str]:
-    """Messages of the broken rules, with the place of the setting that they begin with."""
-    for name, message in rules.problems(values, wrong):
-        first = next(iter(given.get(name, ())), None)
-        yield message if first is None or first.in_code else f"{message} ({first.origin})"
+    broken = [*rules.broken(values, wrong)]
+    wrong.update(name for rule in broken for name in rule.settings)
+    resolved = Resolved(kind, given, values, wrong, found, path)
+    found += [resolved.placed(rule.message) for rule in broken]
+    return resolved
 
 
 def _first(name: str, layers: Sequence[Layer]) -> Given | None:

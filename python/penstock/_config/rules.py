@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from penstock._config import access, listeners, otlp
 from penstock._config.sources import VERTEX_ROUTES
 
-__all__ = ["problems"]
+__all__ = ["Broken", "broken"]
 
 
 class _Rule(NamedTuple):
@@ -19,8 +19,17 @@ class _Rule(NamedTuple):
     """Takes their values. Raises ValueError with the problem."""
 
 
-def problems(values: Mapping[str, Any], wrong: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """The setting and the message of each rule that is broken.
+class Broken(NamedTuple):
+    """A broken rule."""
+
+    settings: tuple[str, ...]
+    """The settings that it is about."""
+    message: str
+    """The problem, after the name of the first one."""
+
+
+def broken(values: Mapping[str, Any], wrong: Collection[str] = ()) -> Iterator[Broken]:
+    """The rules that are broken.
 
     Args:
         values: All settings, each checked by itself.
@@ -32,7 +41,8 @@ def problems(values: Mapping[str, Any], wrong: Collection[str] = ()) -> Iterator
                 check(*(values[name] for name in names))
             except ValueError as error:
                 # Tracing has variables too, and names the wrong one itself.
-                yield names[0], str(error) if check is _check_tracing else f"{names[0]}: {error}"
+                message = str(error) if check is _check_tracing else f"{names[0]}: {error}"
+                yield Broken(names, message)
 
 
 def _check_access(text: str | None) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DEFAULT_FILE",
     "VERTEX_ROUTES",
+    "Defaults",
     "Given",
     "Layer",
     "file_name",
@@ -47,6 +48,18 @@ class Given(NamedTuple):
     """The source, such as `--http`, `PENSTOCK_HTTP`, `penstock.toml:12` or `argument Server(http=)`."""
     in_code: bool = False
     """True for an argument in Python: the traceback of its error has the place."""
+    built_in: bool = False
+    """True for a default of Penstock, in place of that of the field."""
+
+
+class Defaults(NamedTuple):
+    """Defaults that replace those of the fields."""
+
+    origin: str
+    texts: Mapping[str, str]
+    """Texts by setting."""
+    built_in: bool = False
+    """True if Penstock itself has them, and not an integration."""
 
 
 @dataclass(slots=True)
@@ -60,7 +73,7 @@ class Layer:
     wrong: set[str] = field(default_factory=set)
     """Settings whose values could not be read."""
 
-    def add(self, name: str, value: Any, origin: str, shown: str) -> None:
+    def add(self, name: str, value: Any, origin: str, shown: str, *, built_in: bool = False) -> None:
         """Adds a value, or the problem with it.
 
         Args:
@@ -68,6 +81,7 @@ class Layer:
             value: A text, or a value of the file.
             origin: The source.
             shown: The beginning of the message.
+            built_in: Whether it is a default of Penstock.
         """
         kind = self.known[name].metadata["kind"]
         try:
@@ -78,7 +92,7 @@ class Layer:
             self.problems.append(f"{shown}: {error}")
             self.wrong.add(name)
         else:
-            self.values[name] = Given(read, origin)
+            self.values[name] = Given(read, origin, built_in=built_in)
 
     def checked(self) -> Layer:
         """Returns the layer.
@@ -140,14 +154,14 @@ def from_command_line(texts: Mapping[str, str], known: Mapping[str, Field[Any]])
     return _from_texts({flag(name): text for name, text in texts.items()}, known, flag)
 
 
-def from_defaults(where: str, texts: Mapping[str, str], known: Mapping[str, Field[Any]]) -> Layer:
-    """Defaults that precede those of the fields, as text by setting, such as those of an integration."""
+def from_defaults(given: Defaults, known: Mapping[str, Field[Any]]) -> Layer:
+    """Defaults that precede those of the fields, such as those of an integration."""
     layer = Layer(known)
-    for name, text in texts.items():
+    for name, text in given.texts.items():
         if name in known:
-            layer.add(name, text, where, f"{where}: {name}")
+            layer.add(name, text, given.origin, f"{given.origin}: {name}", built_in=given.built_in)
         else:
-            layer.problems.append(f"{where}: unknown setting {name!r}{suggestion(name, known)}")
+            layer.problems.append(f"{given.origin}: unknown setting {name!r}{suggestion(name, known)}")
     return layer
 
 

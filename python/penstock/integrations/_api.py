@@ -69,7 +69,7 @@ def settings(path: str | Path, *, integration: str | None = None) -> dict[str, s
         StartupError: no integration recognises the path, two have the same confidence, or it cannot read its settings.
         ConfigError: an unknown setting.
     """
-    from penstock._config.sources import from_defaults
+    from penstock._config.sources import Defaults, from_defaults
     from penstock.config import ServerConfig
     from penstock.integrations import _detect
 
@@ -78,5 +78,6 @@ def settings(path: str | Path, *, integration: str | None = None) -> dict[str, s
     read: Any = None if chosen == _detect.NATIVE else getattr(_detect.module(chosen), "settings", None)
     values = dict(read(where)) if read else {}
     # Checked here, where errors can name the integration.
-    from_defaults(f"the integration {chosen}", values, {field.name: field for field in fields(ServerConfig)}).checked()
+    known = {field.name: field for field in fields(ServerConfig)}
+    from_defaults(Defaults(f"the integration {chosen}", values), known).checked()
     return values

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from penstock._config.sources import Defaults
 from penstock._loading import targets
 from penstock.errors import StartupError
 from penstock.integrations import _api, _detect
@@ -65,7 +66,7 @@ class Loader:
             raise StartupError(f"--option {name}: {target} is served without an integration, which takes no options")
         return targets.load(target)
 
-    def settings(self, targets: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+    def settings(self, targets: Sequence[str]) -> list[Defaults]:
         """Default settings of the targets' integrations, each with its origin, the first target's last.
 
         Later ones take precedence.
@@ -75,7 +76,7 @@ class Loader:
             ConfigError: an unknown setting, or an invalid value.
         """
         found = [
-            (f"integration {integration}", _api.settings(target, integration=integration))
+            Defaults(f"integration {integration}", _api.settings(target, integration=integration))
             for target in targets
             if (integration := self.integration_of(target)) is not None
         ]
