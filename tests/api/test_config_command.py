@@ -217,7 +217,7 @@ def test_import_error_of_a_target_is_reported(capsys: pytest.CaptureFixture[str]
 
 def test_reader_may_leave_early(tmp_path: Path) -> None:
     environment = {name: text for name, text in os.environ.items() if not name.startswith("PENSTOCK_")}
-    command = [sys.executable, "-m", "penstock", "config", "--json"]
+    command = [sys.executable, "-m", "penstock", "config", "schema"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -230,6 +230,12 @@ def test_reader_may_leave_early(tmp_path: Path) -> None:
     ("arguments", "line"),
     [
         (["config", "--http", "x"], "penstock config: error: argument --http: 'x' is not HOST:PORT"),
+        (["config", "check", "--json"], "penstock config check: error: unrecognized arguments: --json"),
+        (
+            ["config", "check", "--port", "9"],
+            "penstock config check: error: unrecognized arguments: --port; the address",
+        ),
+        (["config", "schema", "app.py"], "penstock config schema: error: unrecognized arguments: app.py"),
         (["config", "--changd"], "penstock config: error: unrecognized arguments: --changd; did you mean --changed?"),
     ],
 )

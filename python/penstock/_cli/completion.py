@@ -38,6 +38,8 @@ class _Command:
         self.flags: dict[str, tuple[str, list[str], bool]] = {}
         """Help, values, and whether a value follows, by flag."""
         self.words: list[str] = []
+        self.second_words: list[str] = []
+        """Second words of commands of two words. In their place there may be a file."""
         for action in parser._actions:
             values = [str(one) for one in action.choices or _values(action)]
             help_text = "" if action.help in (None, argparse.SUPPRESS) else str(action.help)
@@ -51,7 +53,13 @@ def _commands(parser: argparse.ArgumentParser) -> dict[str, _Command]:
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             summaries = {choice.dest: choice.help or "" for choice in action._choices_actions}
-            return {name: _Command(one, summaries.get(name, "")) for name, one in action.choices.items()}
+            commands = {name: _Command(one, summaries.get(name, "")) for name, one in action.choices.items()}
+            for first, _, second in (name.partition(" ") for name in [*commands]):
+                if second:
+                    # The first one has their flags, and more.
+                    commands[first].second_words.append(second)
+                    del commands[f"{first} {second}"]
+            return commands
     return {}
 
 
@@ -80,7 +88,7 @@ def _bash(commands: dict[str, _Command]) -> str:
     for name, command in commands.items():
         lines.append(f'            {name}) case "$cur" in')
         lines.append(f'                -*) words="{" ".join(command.flags)}" ;;')
-        lines.append(f'                *) words="{" ".join(command.words)}" ;;')
+        lines.append(f'                *) words="{" ".join(command.words + command.second_words)}" ;;')
         lines.append("            esac ;;")
     lines += [
         "        esac",
@@ -112,7 +120,11 @@ def _zsh(commands: dict[str, _Command]) -> str:
             message = f"[{_bracketed(text)}]" if text else ""
             value = f":value:({' '.join(values)})" if values else ":value:_files" if takes_value else ""
             specs.append(_quoted(f"*{flag}{message}{value}" if takes_value else f"{flag}{message}"))
-        specs.append(_quoted(f"*:value:({' '.join(command.words)})" if command.words else "*:file:_files"))
+        if command.second_words:
+            words = f"words:word:({' '.join(command.second_words)})"
+            specs.append(_quoted(f'*:value:{{_alternative "{words}" "files:file:_files"}}'))
+        else:
+            specs.append(_quoted(f"*:value:({' '.join(command.words)})" if command.words else "*:file:_files"))
         lines += [f"        {name})", "            _arguments \\"]
         lines += [f"                {spec} \\" for spec in specs[:-1]]
         lines += [f"                {specs[-1]}", "            ;;"]
@@ -134,6 +146,8 @@ def _fish(commands: dict[str, _Command]) -> str:
             lines.append(f"{where} {option}{value}" + (f" -d {_quoted(_plain(text))}" if text else ""))
         if command.words:
             lines.append(f"{where} -f -a '{' '.join(command.words)}'")
+        if command.second_words:
+            lines.append(f"{where} -a '{' '.join(command.second_words)}'")
     return "\n".join(lines) + "\n"
 
 

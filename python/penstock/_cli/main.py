@@ -27,7 +27,7 @@ _OTHERS = {
     "build": build.run,
     "export": export.run,
     **dict.fromkeys(detect.COMMANDS, detect.run),
-    "config": config.run,
+    **dict.fromkeys(config.COMMANDS, config.run),
 }
 
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == ["shim"]:
         # Before argparse: the arguments after the first `--` belong to another program.
         return shim.run(given[1:])
-    given = url.with_default(given, os.environ)
+    given = config.joined(url.with_default(given, os.environ))
     try:
         options = _parser().parse_args(given)
     except SystemExit as stopped:
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
     reload.add_parser(commands)
     attach.add_parser(commands)
     detect.add_parsers(commands)
-    config.add_parser(commands)
+    config.add_parsers(commands)
     build.add_parser(commands)
     export.add_parser(commands)
     infer.add_parser(commands)

@@ -76,7 +76,7 @@ class Parser(argparse.ArgumentParser):
         if following and not following[0].startswith("-"):
             value = following[0]
         known = flags_of(self)
-        if self.prog.endswith((" serve", " config")) and flag in _IN_PLACE:
+        if self.prog.endswith((" serve", " config", " config check")) and flag in _IN_PLACE:
             message += f"; {_IN_PLACE[flag](value)}"
         elif flag and (near := nearest(flag, known)) is not None:
             message += f"; did you mean {near}?"

@@ -10,9 +10,15 @@ from typing import Any, TypeGuard
 from penstock._config import access, listeners
 from penstock._spec.versions import VersionPolicy
 
-_SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
+"""Bytes of a unit, by its name in lower case."""
+
+TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+"""Seconds of a unit, by its name in lower case."""
+
+SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+"""Values of a switch by their texts, in lower case."""
+
 LISTS = ("folders", "names", "files", "listeners", "hosts", "amounts")
 """Kinds of settings with several values, which are accepted in several forms."""
 
@@ -29,7 +35,7 @@ _AMOUNTS = "amounts by name, such as gpu0=2,disk=1"
 
 _MAX_INTEGER = 2**63 - 1
 _SIZE = (1, _MAX_INTEGER, "a size of 1 byte or more, such as 64MiB")
-_INTEGERS = {
+INTEGERS = {
     "count": (0, 4096, "an integer from 0 to 4096"),
     "positive": (1, _MAX_INTEGER, "an integer of 1 or more"),
     "size": _SIZE,
@@ -37,7 +43,8 @@ _INTEGERS = {
 }
 """Kinds of integers: the least, the most, and the expected value for messages."""
 
-_LONGEST_SECONDS = 366 * 86400.0
+LONGEST_SECONDS = 366 * 86400.0
+"""Limit of a duration."""
 
 
 def parse(kind: str, text: str) -> Any:
@@ -71,7 +78,7 @@ def _check_single(kind: str, value: Any) -> None:
         is_address = listeners.is_address(value) or (kind == "address|same" and value == "same")
         _require(is_address, value, "HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off")
     elif kind == "seconds":
-        _require(_is_number(value) and 0 <= value <= _LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
+        _require(_is_number(value) and 0 <= value <= LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
     elif kind == "switch":
         _require(isinstance(value, bool), value, "true or false")
     elif kind == "path|off":
@@ -85,8 +92,8 @@ def _check_single(kind: str, value: Any) -> None:
     elif kind in SECRETS:
         if not isinstance(value, str) or value == "":
             raise ValueError("expected text")
-    elif kind in _INTEGERS:
-        least, most, expected = _INTEGERS[kind]
+    elif kind in INTEGERS:
+        least, most, expected = INTEGERS[kind]
         _require(_is_integer(value) and least <= value <= most, value, expected)
     elif kind == "share":
         _require(_is_number(value) and 0 <= value <= 1, value, "a share from 0 to 1")
@@ -149,8 +156,8 @@ def _read(kind: str, text: str) -> Any:
             return None
         return listeners.with_host(text) if kind in ("address", "address|same") else text
     if kind == "switch":
-        _require(text.lower() in _SWITCHES, text, "true or false")
-        return _SWITCHES[text.lower()]
+        _require(text.lower() in SWITCHES, text, "true or false")
+        return SWITCHES[text.lower()]
     if kind == "amounts":
         return _amounts(text)
     if kind in ("folders", "names", "files", "listeners", "hosts"):
@@ -163,11 +170,11 @@ def _read(kind: str, text: str) -> Any:
         _require(re.fullmatch(r"[0-9]{1,16}(\.[0-9]{1,9})?", text) is not None, text, "a share from 0 to 1")
         return float(text)
     if kind in ("size", "size|auto"):
-        number, unit = _split(text, _SIZE_UNITS, "a size of 1 byte or more, such as 64MiB")
-        return int(number * _SIZE_UNITS[unit])
+        number, unit = _split(text, SIZE_UNITS, "a size of 1 byte or more, such as 64MiB")
+        return int(number * SIZE_UNITS[unit])
     if kind == "seconds":
-        number, unit = _split(text, _TIME_UNITS, "a duration such as 500ms, 30s or 2m")
-        return number * _TIME_UNITS[unit]
+        number, unit = _split(text, TIME_UNITS, "a duration such as 500ms, 30s or 2m")
+        return number * TIME_UNITS[unit]
     if kind in ("count", "positive"):
         # Sixteen digits exceed every limit here, and int() of a long text is slow.
         _require(re.fullmatch(r"[0-9]{1,16}", text) is not None, text, "an integer of 0 or more")

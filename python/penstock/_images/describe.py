@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+from penstock._config.schema import table
 from penstock._config.toml_file import read_toml
 from penstock._images.requirements import read_requirements
 from penstock._spec.image import ImageSpec
@@ -16,7 +17,7 @@ from penstock.errors import ConfigError, StartupError
 from penstock.integrations import _detect
 from penstock.integrations import _native as own
 
-__all__ = ["describe", "override", "split"]
+__all__ = ["describe", "override", "problems", "schema", "split"]
 
 _LISTS = ("system_packages", "commands_before", "requirements", "commands_after", "writable", "serve")
 _TEXTS = ("base_image", "python_version")
@@ -82,6 +83,40 @@ def override(spec: ImageSpec, values: Mapping[str, Any], folder: Path) -> ImageS
     return replace(spec, **changed)
 
 
+def problems(file: str) -> Iterator[str]:
+    """Messages about the table [image] of a configuration file. One that cannot be read has none."""
+    try:
+        found = read_toml(file)
+    except ConfigError:
+        return
+    values = found.tables.get("image", {})
+    if not isinstance(values, dict):
+        yield f"{found.place('image')}: image must be a table, written as [image]"
+        return
+    for name, value in values.items():
+        try:
+            override(ImageSpec(), {name: value}, Path(file).parent)
+        except StartupError as error:
+            yield f"{found.place('image', name)}: {error}"
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of the table [image]."""
+    text = {"type": "string"}
+    texts, table_of_texts = {"type": "array", "items": text}, {"type": "object", "additionalProperties": text}
+    off = {"grpc_port": ["off"]}
+    keys: dict[str, Any] = {}
+    for name in (field.name for field in fields(ImageSpec) if field.name != "record"):
+        if name in _PORTS:
+            port = {"type": "integer"}
+            keys[name] = {"anyOf": [port, {"enum": off[name]}]} if name in off else port
+        else:
+            keys[name] = texts if name in _LISTS else text if name in _TEXTS else table_of_texts
+    # The file of requirements, or their list.
+    keys["requirements"] = {"anyOf": [texts, text]}
+    return table(keys)
+
+
 def _native(path: Path, object_name: str) -> ImageSpec:
     file = own.file_of(path)
     if file.suffix != ".py":
@@ -98,10 +133,10 @@ def _table(folder: Path) -> Mapping[str, Any]:
     file = folder / "penstock.toml"
     if not file.is_file():
         return {}
-    table = read_toml(str(file)).tables.get("image", {})
-    if not isinstance(table, dict):
+    values = read_toml(str(file)).tables.get("image", {})
+    if not isinstance(values, dict):
         raise ConfigError(f"{file}: image must be a table, written as [image]")
-    return table
+    return values
 
 
 def _is_texts(value: object) -> bool:

@@ -18,7 +18,7 @@ from penstock._repository.initial import define, initial_offers
 from penstock._repository.loader import Loader
 from penstock._repository.model_state import ModelState
 from penstock._repository.model_table import ModelTable
-from penstock._repository.sources import Folder, GivenModels, Source, Sources
+from penstock._repository.sources import Folder, GivenModels, Offer, Source, Sources
 from penstock._spec.versions import VersionPolicy
 
 if TYPE_CHECKING:
@@ -63,6 +63,15 @@ class ModelManager:
         """Held during each change of what serves, by the manager's thread or by a caller of the server."""
         self._thread: threading.Thread | None = None
 
+    def offers(self) -> dict[str, Offer]:
+        """The models that the server starts with, by name. Imports none of them.
+
+        Raises:
+            StartupError: a folder cannot be read, two models have one name, or a model of `load_models` is unknown.
+        """
+        sources: list[Source] = [self._sources.given, *self._sources.folders]
+        return initial_offers(sources, self._config, required=not self._may_be_empty)
+
     def initial_definitions(self) -> list[Definition]:
         """The definitions that the server starts with.
 
@@ -71,8 +80,7 @@ class ModelManager:
             StartupError: a folder cannot be read, two models have one name, or a model of `load_models` is unknown.
         """
         definitions = []
-        sources: list[Source] = [self._sources.given, *self._sources.folders]
-        for name, offer in initial_offers(sources, self._config, required=not self._may_be_empty).items():
+        for name, offer in self.offers().items():
             versions = define(name, offer)
             serving = {version.version: offer.versions[version.version].fingerprint for version in versions}
             self.table.states[name] = ModelState(serving)
