@@ -50,8 +50,10 @@ from penstock.errors import (
     PenstockError,
     SignatureError,
     StartupError,
+    Throttled,
     Timeout,
     TooLarge,
+    Unauthenticated,
     Unavailable,
     Unsupported,
     UnsupportedEncoding,
@@ -59,7 +61,17 @@ from penstock.errors import (
 
 if TYPE_CHECKING:
     from penstock._attach.attach import Attached, attach
-    from penstock._core import Context, Donated, Request, RequestInfo, Response, SequenceInfo, frozen
+    from penstock._core import (
+        ClientCertificate,
+        ClientIdentity,
+        Context,
+        Donated,
+        Request,
+        RequestInfo,
+        Response,
+        SequenceInfo,
+        frozen,
+    )
     from penstock._serve.signals import Signals
     from penstock.client import AsyncClient, Client
 
@@ -76,6 +88,8 @@ __all__ = [
     "Cache",
     "Cancelled",
     "Client",
+    "ClientCertificate",
+    "ClientIdentity",
     "ConfigError",
     "Context",
     "Cost",
@@ -115,8 +129,10 @@ __all__ = [
     "Step",
     "Tensor",
     "Threads",
+    "Throttled",
     "Timeout",
     "TooLarge",
+    "Unauthenticated",
     "Unavailable",
     "Unsupported",
     "UnsupportedEncoding",
@@ -134,9 +150,23 @@ def __dir__() -> list[str]:
     return sorted({*__all__, *modules, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"})
 
 
+_COMPILED = (
+    "ClientCertificate",
+    "ClientIdentity",
+    "Context",
+    "Donated",
+    "Request",
+    "RequestInfo",
+    "Response",
+    "SequenceInfo",
+    "frozen",
+)
+"""Names of the compiled extension, imported at first use."""
+
+
 def __getattr__(name: str) -> object:
-    # Imported at first use: declaring models does not need the compiled extension.
-    if name in ("Context", "Donated", "Request", "RequestInfo", "Response", "SequenceInfo", "frozen"):
+    # Declaring models does not need the compiled extension.
+    if name in _COMPILED:
         from penstock import _core
 
         return getattr(_core, name)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ __all__ = [
     "BlockingStream",
     "CallEvents",
     "CallQueue",
+    "ClientCertificate",
+    "ClientIdentity",
     "CompletionQueue",
     "Context",
     "ControlChannel",
@@ -56,6 +58,7 @@ __all__ = [
     "TextStream",
     "Worker",
     "available_processors",
+    "check_keys_file",
     "copied_bytes",
     "debug_build",
     "enable_request_contexts",
@@ -78,6 +81,13 @@ def copied_bytes() -> dict[str, int]:
 
 def available_processors() -> int:
     """Returns the processors of this process: CPU affinity, and the cgroup quota rounded down; at least 1."""
+
+def check_keys_file(path: str) -> None:
+    """Checks a file of keys.
+
+    Raises:
+        ValueError: the first problem, with its line.
+    """
 
 def frozen(array: Any) -> Any:
     """Copies an array into memory that cannot change, for responses that are sent from it.
@@ -177,8 +187,8 @@ class Server:
     def models(self) -> ModelRegistry:
         """The served models."""
 
-    def reload_certificates(self) -> None:
-        """Reads the files of TLS again if they have changed."""
+    def reload_files(self) -> None:
+        """Reads the files of TLS and of keys again if they have changed."""
 
     def stuck(self) -> list[str]:
         """Returns the models whose handlers had not returned a few seconds after the stop."""
@@ -340,6 +350,10 @@ class Request:
         """Header values by lower-case name; over gRPC the metadata."""
 
     @property
+    def client(self) -> ClientIdentity:
+        """The client: its key, certificate and address."""
+
+    @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
         """The parameters of the request, without the reserved ones."""
 
@@ -467,6 +481,58 @@ class Response:
     @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
         """The parameters."""
+
+@final
+class ClientIdentity:
+    """Client of a request: its key, its certificate, and the address of its connection.
+
+    Example:
+        >>> def predict(x, ctx: Context):
+        ...     if ctx.client.name == "batch-team": ...
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the key; else the certificate's first URI, DNS name or subject; else the address, or `local`."""
+
+    @property
+    def kind(self) -> Literal["key", "certificate", "address", "local"]:
+        """How the client is known. `local` is a Unix socket, or a call in this process."""
+
+    @property
+    def key(self) -> str | None:
+        """Name of the key that the request carries; None without keys, and for clients without one."""
+
+    @property
+    def address(self) -> str | None:
+        """IP address of the connection's other end, which may be a proxy; None for Unix sockets and in this process."""
+
+    @property
+    def certificate(self) -> ClientCertificate | None:
+        """The verified certificate of the connection; None without one."""
+
+    def may_use(self, model: str) -> bool:
+        """Returns whether its key allows a model. A handler that calls a model of the client's choice asks here."""
+
+@final
+class ClientCertificate:
+    """Verified certificate of a client."""
+
+    @property
+    def subject(self) -> str:
+        """Subject, such as `CN=batch, O=Example`."""
+
+    @property
+    def dns(self) -> tuple[str, ...]:
+        """DNS names."""
+
+    @property
+    def uris(self) -> tuple[str, ...]:
+        """URIs, such as SPIFFE ids."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the certificate, in lower-case hexadecimal digits."""
 
 @final
 class RequestInfo:
@@ -727,8 +793,8 @@ class InstanceChannel:
 class Context:
     """Context of a handler call: the requests of its batch, other models, logging and metrics.
 
-    A batch may join several requests. `request_id`, `headers`, `parameters` and `deadline` are for
-    the usual case of one, and raise `RuntimeError` when there are several: use `requests` then.
+    A batch may join several requests. `request_id`, `headers`, `client`, `parameters` and
+    `deadline` are for the usual case of one, and raise `RuntimeError` when there are several: use `requests` then.
     """
 
     @property
@@ -742,6 +808,10 @@ class Context:
     @property
     def headers(self) -> dict[str, str]:
         """The only request's headers, by lower-case name."""
+
+    @property
+    def client(self) -> ClientIdentity:
+        """The only request's client: its key, certificate and address."""
 
     @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:

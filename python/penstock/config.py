@@ -126,7 +126,7 @@ class ServerConfig:
     live: Literal["off", "local", "on"] = _setting(
         "local",
         "off|local|on",
-        "page at /live of what the server does now: off, for this machine, or on for all that may read statistics",
+        "page at /live of what the server does now: off, for this machine, or on for all with access to `debug`",
     )
     batching_debug: Literal["off", "read", "change"] = _setting(
         "off", "off|read|change", "/debug/batching, to read or change the batching of models"
@@ -173,8 +173,11 @@ class ServerConfig:
     restricted_access: str | None = _setting(
         None, "rules", "secrets that requests must carry: CATEGORY[,CATEGORY...]:HEADER=SECRET[;...]"
     )
+    keys_file: str | None = _setting(
+        None, "text|off", "TOML file of the keys that requests must carry, with the scopes and models of each"
+    )
     api_key: str | None = _setting(
-        None, "secret", "key that every request must carry; env:NAME or file:/path keep it out of the process list"
+        None, "secret", "one key for all; env:NAME or file:/path keep it out of the process list"
     )
     cache_redis: str | None = _setting(
         None,

@@ -5,12 +5,14 @@
     PenstockError
     ├── InvalidInput          400  also ValueError           the request is wrong: do not retry it
     ├── AlreadyExists         400  also ValueError           the name is in use already
+    ├── Unauthenticated       401  also PermissionError      the client sent no key, or one that is not valid
     ├── Forbidden             403  also PermissionError      the client is not allowed to do this
     ├── NotFound              404  also LookupError          no such model, version or route
     ├── MethodNotAllowed      405                            the route exists, not for this method
     ├── TooLarge              413                            the request is larger than a limit
     ├── UnsupportedEncoding   415                            an unsupported content encoding
     ├── Overloaded            429                            the queue is full: retry later
+    ├── Throttled             429                            the client exceeds its own limit: retry later
     ├── Cancelled             499                            the client left or cancelled the request
     ├── HandlerError          500                            the model failed, or violated its signature
     ├── InternalError         500                            a defect of the server
@@ -23,7 +25,7 @@
         ├── LoadError                                        the user's code failed while it was loaded
         └── BindError                                        an address cannot be listened on
 
-A handler that raises one of the first fourteen responds with its status and message. For any other exception the
+A handler that raises one of the first sixteen responds with its status and message. For any other exception the
 response has the status 500 and a generic message, and the traceback is only in the log.
 """
 
@@ -47,8 +49,10 @@ __all__ = [
     "PenstockError",
     "SignatureError",
     "StartupError",
+    "Throttled",
     "Timeout",
     "TooLarge",
+    "Unauthenticated",
     "Unavailable",
     "Unsupported",
     "UnsupportedEncoding",
@@ -78,6 +82,12 @@ class AlreadyExists(PenstockError, ValueError):
     """The name is in use already."""
 
     kind = "already_exists"
+
+
+class Unauthenticated(PenstockError, PermissionError):
+    """The client sent no key, or one that is not valid."""
+
+    kind = "unauthenticated"
 
 
 class Forbidden(PenstockError, PermissionError):
@@ -114,6 +124,12 @@ class Overloaded(PenstockError):
     """The queue is full. A later retry may succeed."""
 
     kind = "overloaded"
+
+
+class Throttled(PenstockError):
+    """The client exceeds its own limit. A later retry may succeed."""
+
+    kind = "throttled"
 
 
 class Cancelled(PenstockError):
@@ -177,12 +193,14 @@ class BindError(StartupError):
 _STATUSES: tuple[tuple[int, type[PenstockError]], ...] = (
     (400, InvalidInput),
     (400, AlreadyExists),
+    (401, Unauthenticated),
     (403, Forbidden),
     (404, NotFound),
     (405, MethodNotAllowed),
     (413, TooLarge),
     (415, UnsupportedEncoding),
     (429, Overloaded),
+    (429, Throttled),
     (499, Cancelled),
     (500, HandlerError),
     (500, InternalError),

@@ -85,6 +85,7 @@ def test_defaults() -> None:
         "http_header_forward_pattern": None,
         "grpc_header_forward_pattern": None,
         "restricted_access": None,
+        "keys_file": None,
         "api_key": None,
         "cache_redis": None,
         "cloud_events": False,

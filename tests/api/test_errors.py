@@ -17,12 +17,14 @@ CLASSES = {
 BY_KIND = {
     "invalid_input": (errors.InvalidInput, 400),
     "already_exists": (errors.AlreadyExists, 400),
+    "unauthenticated": (errors.Unauthenticated, 401),
     "forbidden": (errors.Forbidden, 403),
     "not_found": (errors.NotFound, 404),
     "method_not_allowed": (errors.MethodNotAllowed, 405),
     "too_large": (errors.TooLarge, 413),
     "unsupported_encoding": (errors.UnsupportedEncoding, 415),
     "overloaded": (errors.Overloaded, 429),
+    "throttled": (errors.Throttled, 429),
     "cancelled": (errors.Cancelled, 499),
     "handler": (errors.HandlerError, 500),
     "internal": (errors.InternalError, 500),
@@ -37,7 +39,11 @@ def test_each_kind_has_one_class_and_status() -> None:
         assert error.kind == kind
         assert errors.by_kind(kind) is error
         # Two statuses have two kinds: `by_status` returns the likelier one.
-        likelier = {"internal": errors.HandlerError, "already_exists": errors.InvalidInput}
+        likelier = {
+            "internal": errors.HandlerError,
+            "already_exists": errors.InvalidInput,
+            "throttled": errors.Overloaded,
+        }
         assert errors.by_status(status) is likelier.get(kind, error)
     response_errors = {error for error in CLASSES.values() if not issubclass(error, errors.StartupError)}
     assert response_errors == {error for error, _ in BY_KIND.values()} | {errors.PenstockError}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ class HeldQueue:
         self.server, self.gate, self.order = server, gate, order
         self.futures: list[Any] = []
         self.queued = 0
+        self.headers: dict[str, dict[str, str]] = {}
         self.futures += at_once([lambda: self.send(0.0, {})])
         gate.await_entered()
 
@@ -35,7 +38,7 @@ class HeldQueue:
 
     def enqueue(self, value: float, client: str | None = None, **members: Any) -> None:
         """Sends a request and waits until it is queued."""
-        headers = {} if client is None else {"x-tenant": client}
+        headers = {} if client is None else {"x-tenant": client, **self.headers.get(client, {})}
         self.futures += at_once([lambda: self.send(value, headers, **members)])
         self.queued += 1
         until(
@@ -49,7 +52,7 @@ class HeldQueue:
 
 
 @contextmanager
-def held_queue(queueing: Queueing, **options: Any) -> Iterator[HeldQueue]:
+def held_queue(queueing: Queueing, settings: dict[str, Any] | None = None, **options: Any) -> Iterator[HeldQueue]:
     gate, order = Gate(), list[float]()
 
     def held(x: Any) -> Any:
@@ -59,7 +62,8 @@ def held_queue(queueing: Queueing, **options: Any) -> Iterator[HeldQueue]:
         return x
 
     options = {"batching": Batching(max_size=1), **FLOATS, **options}
-    with Server(model(name="m", queueing=queueing, **options)(held), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+    served: dict[str, Any] = {"http": "127.0.0.1:0", "grpc": "127.0.0.1:0", **(settings or {})}
+    with Server(model(name="m", queueing=queueing, **options)(held), **served) as server:
         yield HeldQueue(server, gate, order)
         gate.open()
 
@@ -72,6 +76,20 @@ def test_busy_client_does_not_delay_others() -> None:
         queue.enqueue(20, "c")
         queue.enqueue(11, "b")
         assert queue.execution_order() == [1, 10, 20, 2, 11, 3, 4, 5, 6]
+
+
+def test_each_key_is_a_client(tmp_path: Path) -> None:
+    keys = {name: f"{name}-" + "k" * 30 for name in "ab"}
+    digests = {name: hashlib.sha256(key.encode()).hexdigest() for name, key in keys.items()}
+    texts = [f"[[key]]\nname = '{name}'\nsha256 = '{digest}'" for name, digest in digests.items()]
+    anonymous = "[anonymous]\nscopes = ['inference', 'metrics']"
+    (tmp_path / "keys.toml").write_text("\n".join([*texts, anonymous]))
+    with held_queue(Queueing(fair_by="client"), {"keys_file": str(tmp_path / "keys.toml")}) as queue:
+        queue.headers = {name: {"x-api-key": key} for name, key in keys.items()}
+        for value in range(1, 5):
+            queue.enqueue(value, "a")
+        queue.enqueue(10, "b")
+        assert queue.execution_order() == [1, 10, 2, 3, 4]
 
 
 def test_without_fair_by_the_order_is_fifo() -> None:
@@ -121,14 +139,14 @@ def test_one_client_cannot_fill_the_queue() -> None:
 
 
 def test_api_key_is_an_alias_of_the_authorization_header() -> None:
-    assert Queueing(fair_by="api-key").fair_by == "authorization"
+    assert Queueing(fair_by="api-key").fair_by == "header:authorization"
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"fair_by": "peer"}, "Queueing: fair_by must be 'api-key' or 'header:NAME', not 'peer'"),
-        ({"fair_by": "header:a b"}, "Queueing: fair_by must be 'api-key' or 'header:NAME', not 'header:a b'"),
+        ({"fair_by": "peer"}, "Queueing: fair_by must be 'client', 'api-key' or 'header:NAME', not 'peer'"),
+        ({"fair_by": "header:a b"}, "Queueing: fair_by must be 'client', 'api-key' or 'header:NAME', not 'header:a b'"),
         ({"max_rows_per_client": 3}, "Queueing: max_rows_per_client needs fair_by, to tell clients apart"),
         (
             {"fair_by": "api-key", "levels": {1: Level(timeout=1.0, on_timeout="delay")}},

@@ -214,7 +214,7 @@ def test_required_key_is_requested_and_sent(watch: Watch) -> None:
     with Server(double, http="127.0.0.1:0", grpc=None, api_key="key-91c2") as server:
         page = watch(server)
         page.driver.get(f"{server.http_url}/live")
-        page.await_text("#notice", "expecting header 'authorization'")
+        page.await_text("#notice", "a key is needed")
         page.script("document.querySelector('#secret').focus()")
         page.keys("key-91c2\n")
         page.await_text("#link", "live")

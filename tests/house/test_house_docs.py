@@ -27,6 +27,7 @@ CODES = {
     "PERMISSION_DENIED": 7,
     "RESOURCE_EXHAUSTED": 8,
     "UNIMPLEMENTED": 12,
+    "UNAUTHENTICATED": 16,
     "INTERNAL": 13,
     "UNAVAILABLE": 14,
 }
@@ -129,7 +130,7 @@ def test_reasons_table_lists_every_reason_of_a_cut() -> None:
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, from their registration."""
-    source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in ("server", "registration", "tls"))
+    source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in ("server", "registration", "keys", "tls"))
     registered = re.findall(
         r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
     )

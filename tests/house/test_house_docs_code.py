@@ -8,6 +8,7 @@ import importlib
 import importlib.util
 import re
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,16 @@ def parsed(code: str) -> ast.AST:
 def options() -> dict[str, set[str]]:
     """Options of each subcommand."""
     [verbs] = [action for action in _parser()._actions if isinstance(action, argparse._SubParsersAction)]
-    return {
-        name: {text for one in verb._actions for text in one.option_strings} for name, verb in verbs.choices.items()
-    }
+    return {name: set(options_of(verb)) for name, verb in verbs.choices.items()}
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Options of a parser, and of its own subcommands."""
+    for action in parser._actions:
+        yield from action.option_strings
+        if isinstance(action, argparse._SubParsersAction):
+            for verb in action.choices.values():
+                yield from options_of(verb)
 
 
 @pytest.mark.parametrize("path", PAGES, ids=relative)

@@ -29,6 +29,7 @@ LAYERS = {
         "settings",
         "shared_memory",
         "observe",
+        "keys",
         "state",
         "body",
         "infer",

@@ -269,10 +269,10 @@ def test_unusable_files_leave_the_old_certificate(
     whole = key.read_bytes()
     with Server(same, **options, tls_reload=0.0) as server:
         key.write_bytes(whole[: len(whole) // 2])
-        server.reload_certificates()
+        server.reload_files()
         assert infer(server, files.context()) == 200
         key.write_bytes(whole)
-        server.reload_certificates()
+        server.reload_files()
         assert infer(server, files.context()) == 200
     err = capfd.readouterr().err
     assert "the certificates stay as they are: tls_key: " in err

@@ -140,7 +140,7 @@ def _read_buckets(value: Any) -> tuple[tuple[str, list[float]], ...]:
 
 # Except for those that are excluded here, each attribute is an argument of the same name.
 _BATCHING = tuple(name for name in Batching.__slots__ if name != "cost")
-_QUEUEING = tuple(name for name in Queueing.__slots__ if name not in ("fair_by", "policies"))
+_QUEUEING = tuple(name for name in Queueing.__slots__ if name != "policies")
 
 
 def _write_batching(batching: Batching) -> dict[str, Any]:
@@ -161,7 +161,6 @@ def _read_batching(value: dict[str, Any]) -> Batching:
 
 def _write_queueing(queueing: Queueing) -> dict[str, Any]:
     options = {name: getattr(queueing, name) for name in _QUEUEING}
-    options["fair_by"] = queueing.fair_by and f"header:{queueing.fair_by}"
     options["levels"] = [[level.max_size, level.timeout, level.on_timeout] for level in queueing.policies]
     return options
 
@@ -171,7 +170,7 @@ def _read_queueing(value: dict[str, Any]) -> Queueing:
         number: Level(max_size=size, timeout=timeout, on_timeout=on_timeout)
         for number, (size, timeout, on_timeout) in enumerate(value["levels"], 1)
     }
-    return Queueing(**{name: value[name] for name in _QUEUEING}, fair_by=value["fair_by"], levels=levels)
+    return Queueing(**{name: value[name] for name in _QUEUEING}, levels=levels)
 
 
 def _write_resources(resources: Resources) -> dict[str, Any]:

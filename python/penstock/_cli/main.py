@@ -8,7 +8,22 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from penstock._cli import attach, bench, build, completion, config, detect, dev, export, infer, reload, serve, shim, url
+from penstock._cli import (
+    attach,
+    bench,
+    build,
+    completion,
+    config,
+    detect,
+    dev,
+    export,
+    infer,
+    keys,
+    reload,
+    serve,
+    shim,
+    url,
+)
 from penstock._cli.parser import Parser
 from penstock.errors import StartupError
 
@@ -19,16 +34,18 @@ OK, USAGE = 0, 2
 _OF_CLIENTS = {"infer": infer.run, "bench": bench.run}
 """Commands that need a running server."""
 
-_OTHERS = {
+_COMMANDS = {
     "serve": serve.run,
     "dev": dev.run,
     "reload": reload.run,
+    "keys": keys.run,
     "attach": attach.run,
-    "build": build.run,
-    "export": export.run,
     **dict.fromkeys(detect.COMMANDS, detect.run),
     **dict.fromkeys(config.COMMANDS, config.run),
+    "build": build.run,
+    "export": export.run,
 }
+"""Commands that report a `StartupError`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -55,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.command in _OF_CLIENTS:
         return _OF_CLIENTS[options.command](options)
     try:
-        return _OTHERS[options.command](options)
+        return _COMMANDS[options.command](options)
     except StartupError as error:
         return serve.report(error)
 
@@ -67,6 +84,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_parser(commands)
     dev.add_parser(commands)
     reload.add_parser(commands)
+    keys.add_parser(commands)
     attach.add_parser(commands)
     detect.add_parsers(commands)
     config.add_parsers(commands)

@@ -18,8 +18,10 @@ CATEGORIES = (
     "statistics",
     "trace",
     "logging",
+    "metrics",
+    "debug",
 )
-"""Categories of routes, as in Triton."""
+"""Categories of routes: those of Triton, and `metrics` and `debug`, to which rules of `statistics` apply too."""
 
 FORM = "rules of the form CATEGORY[,CATEGORY...]:HEADER=SECRET, separated by ';'"
 

@@ -69,6 +69,7 @@ class ServerOptions(TypedDict, total=False):
     http_header_forward_pattern: str | None
     grpc_header_forward_pattern: str | None
     restricted_access: str | None
+    keys_file: str | None
     api_key: str | None
     cache_redis: str | None
     cloud_events: bool

@@ -118,7 +118,7 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
                     return server.stop()
                 if signals.reloads and reloader is not None:
                     signals.reloads = 0
-                    server.reload_certificates()
+                    server.reload_files()
                     reloader.request()
         finally:
             if reloader is not None:

@@ -279,10 +279,10 @@ class Server:
         """Blocks until the server has stopped, at most `timeout` seconds. Returns whether it has."""
         return self._core is None or self._core.wait(timeout)
 
-    def reload_certificates(self) -> None:
-        """Reads the files of TLS again if they have changed. Those that cannot be used are logged, and the old stay."""
+    def reload_files(self) -> None:
+        """Reads the files of TLS and of keys again if they have changed. Unusable ones are logged, and the old stay."""
         if self._core is not None:
-            self._core.reload_certificates()
+            self._core.reload_files()
 
     def stop(self, timeout: float | None = None) -> list[str]:
         """Refuses new requests, lets the running ones finish, and stops. A second call does nothing.

@@ -61,8 +61,9 @@ class Queueing:
             no limit.
         max_rows: Limit of waiting rows; None for no limit but `max_queue`.
         max_bytes: Limit of waiting input bytes; None for no limit.
-        fair_by: Identity of clients for fair queueing: "api-key", the header `authorization`; or "header:NAME". The
-            clients that wait on a level get equal numbers of rows.
+        fair_by: Identity of clients for fair queueing: "client", the name of `ctx.client`: its key, certificate or
+            address; "api-key", the header `authorization`; or "header:NAME". The clients that wait
+            on a level get equal numbers of rows.
         max_rows_per_client: Limit of waiting rows of one client; None for no limit but the model's.
         levels: Limits of single levels, by number.
 
@@ -84,7 +85,7 @@ class Queueing:
     max_bytes: int | None
     """Limit of waiting input bytes."""
     fair_by: str | None
-    """Header, in lower case, that identifies clients for fair queueing."""
+    """Identity of clients for fair queueing: `client`, or `header:NAME` in lower case."""
     max_rows_per_client: int | None
     """Limit of waiting rows of one client."""
     policies: tuple[Level, ...]
@@ -164,12 +165,13 @@ def _fair(fair_by: str | None, most: int | None, policies: tuple[Level, ...]) ->
         if bound is not None:
             raise ValueError("Queueing: max_rows_per_client needs fair_by, to tell clients apart")
         return None, None
-    header = "authorization" if fair_by == "api-key" else str(fair_by).removeprefix("header:").lower()
-    if (fair_by != "api-key" and not str(fair_by).startswith("header:")) or not _HEADER.fullmatch(header):
-        raise ValueError(f"Queueing: fair_by must be 'api-key' or 'header:NAME', not {fair_by!r}")
+    identity = "header:authorization" if fair_by == "api-key" else str(fair_by)
+    kind, _, header = identity.partition(":")
+    if identity != "client" and (kind != "header" or not _HEADER.fullmatch(header.lower())):
+        raise ValueError(f"Queueing: fair_by must be 'client', 'api-key' or 'header:NAME', not {fair_by!r}")
     if any(level.on_timeout == "delay" for level in policies):
         raise ValueError("Queueing: fair_by goes with on_timeout='reject' only")
-    return header, bound
+    return identity.lower(), bound
 
 
 def _bound(what: str, value: int | None) -> int | None:

@@ -35,18 +35,20 @@ class ErrorResponse(NamedTuple):
 _STATUSES = {
     "invalid_input": 400,
     "already_exists": 400,
+    "unauthenticated": 401,
     "forbidden": 403,
     "not_found": 404,
     "method_not_allowed": 405,
     "too_large": 413,
     "unsupported_encoding": 415,
     "overloaded": 429,
+    "throttled": 429,
     "cancelled": 499,
     "unsupported": 501,
     "unavailable": 503,
     "timeout": 504,
 }
-_CODES = {403: "permission_denied", 404: "not_found", 429: "rate_limit_exceeded"}
+_CODES = {401: "invalid_api_key", 403: "permission_denied", 404: "not_found", 429: "rate_limit_exceeded"}
 
 
 def unknown_model(name: object) -> Refused:

@@ -100,23 +100,30 @@ class _Handler:
     async def _given(self, request: penstock.Request, ctx: Context) -> Any:
         method, path = str(request.route).split(f" {self._prefix}/", 1)
         if method == "GET":
-            return self._about(request.path_params.get("model"))
+            return self._about(request.path_params.get("model"), ctx)
         named, body = self._by_path[path], Body(request.body)
         requested = body.needed("model")
         served = named.get(requested) if isinstance(requested, str) else None
-        if served is None:
-            raise self._missing(requested, path)
+        if served is None or not ctx.client.may_use(served.model.name):
+            raise self._missing(requested, path, ctx)
         return await served.answer(body, ctx)
 
-    def _missing(self, requested: object, path: str) -> Refused:
-        if requested in self._names:
+    def _missing(self, requested: object, path: str, ctx: Context) -> Refused:
+        if requested in self._visible(ctx):
             return Refused(f"The model {requested!r} is not served by {self._prefix}/{path}", "model")
         return unknown_model(requested)
 
-    def _about(self, name: str | None) -> dict[str, Any]:
+    def _visible(self, ctx: Context) -> list[str]:
+        """The names of models that the client's key allows."""
+        served = [pair for named in self._by_path.values() for pair in named.items()]
+        allowed = {name for name, one in served if ctx.client.may_use(one.model.name)}
+        return [name for name in self._names if name in allowed]
+
+    def _about(self, name: str | None, ctx: Context) -> dict[str, Any]:
+        names = self._visible(ctx)
         if name is None:
-            return {"object": "list", "data": [self._card(one) for one in self._names]}
-        if name not in self._names:
+            return {"object": "list", "data": [self._card(one) for one in names]}
+        if name not in names:
             raise unknown_model(name)
         return self._card(name)
 

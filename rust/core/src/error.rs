@@ -23,8 +23,12 @@ pub enum Kind {
     UnsupportedEncoding,
     /// The server, model or build does not support the feature.
     Unsupported,
+    /// The client is not known: it sent no key, or one that is not valid.
+    Unauthenticated,
     /// The client lacks permission.
     Forbidden,
+    /// The client exceeds its own limit: retry later, not elsewhere.
+    Throttled,
     /// The queue is full: retry later.
     Overloaded,
     /// Starting, draining or not ready: retry later.
@@ -41,7 +45,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, for tests that compare lists.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::InvalidInput,
         Self::NotFound,
         Self::AlreadyExists,
@@ -49,7 +53,9 @@ impl Kind {
         Self::TooLarge,
         Self::UnsupportedEncoding,
         Self::Unsupported,
+        Self::Unauthenticated,
         Self::Forbidden,
+        Self::Throttled,
         Self::Overloaded,
         Self::Unavailable,
         Self::Timeout,
@@ -68,7 +74,9 @@ impl Kind {
             Self::TooLarge => "too_large",
             Self::UnsupportedEncoding => "unsupported_encoding",
             Self::Unsupported => "unsupported",
+            Self::Unauthenticated => "unauthenticated",
             Self::Forbidden => "forbidden",
+            Self::Throttled => "throttled",
             Self::Overloaded => "overloaded",
             Self::Unavailable => "unavailable",
             Self::Timeout => "timeout",

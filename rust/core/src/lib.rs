@@ -38,15 +38,16 @@ pub use reply::{
     Ticket, replies, reply,
 };
 pub use request::{
-    BodyChunks, BodySource, Client, DecodedInput, Headers, HttpRequest, InferRequest, InferResponse, InterpreterTimes,
-    Parameter, Parameters, Protocol, RawRequest, RequestContext, RequestMetadata, RequestOutput, RequestedOutput,
-    ResponseHead, ResponsePlan, RowFailures, Schedule, SequenceId, SpanIds, SpanRecorder, SplicedBody, Step, Timings,
-    TraceText, Traced, TracedBatch, classify, enable_request_contexts, footprint, request_contexts_enabled,
+    BodyChunks, BodySource, Client, ClientCertificate, ClientIdentity, DecodedInput, Headers, HttpRequest,
+    InferRequest, InferResponse, InterpreterTimes, ModelPatterns, Parameter, Parameters, Protocol, RawRequest,
+    RequestContext, RequestMetadata, RequestOutput, RequestedOutput, ResponseHead, ResponsePlan, RowFailures, Schedule,
+    SequenceId, SpanIds, SpanRecorder, SplicedBody, Step, Timings, TraceText, Traced, TracedBatch, classify,
+    enable_request_contexts, footprint, request_contexts_enabled,
 };
 pub use route::{Route, RouteTable, TableMatch};
 pub use spec::{
-    Batching, Caching, Dim, Document, Fairness, Fallback, Level, ModelSpec, Overdue, Oversize, Padding, Queueing,
-    Ragged, ResourceRequest, RowCost, Sequences, TensorSpec, Term, VersionPolicy, Window, names, shape_text,
+    Batching, Caching, Dim, Document, FairBy, Fairness, Fallback, Level, ModelSpec, Overdue, Oversize, Padding,
+    Queueing, Ragged, ResourceRequest, RowCost, Sequences, TensorSpec, Term, VersionPolicy, Window, names, shape_text,
 };
 pub use tensor::{
     AlignedBuffer, Buffer, Datatype, ElementKind, Inputs, MAX_RANK, Memory, Outputs, RowLengths, Shape, Tensor,

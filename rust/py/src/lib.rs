@@ -20,7 +20,8 @@ mod seconds;
 mod server;
 mod wakeup;
 
-use pyo3::{prelude::*, types::PyDict};
+use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
+use std::path::PathBuf;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -41,6 +42,13 @@ fn available_processors() -> usize {
     penstock_server::processors()
 }
 
+/// Checks a file of keys; raises `ValueError` with the first problem.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's paths are extracted into owned ones")]
+fn check_keys_file(path: PathBuf) -> PyResult<()> {
+    penstock_server::check_keys_file(&path).map_err(PyValueError::new_err)
+}
+
 /// Compiled part of Penstock.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -48,6 +56,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("debug_build", cfg!(debug_assertions))?;
     module.add_function(wrap_pyfunction!(copied_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(available_processors, module)?)?;
+    module.add_function(wrap_pyfunction!(check_keys_file, module)?)?;
     module.add_function(wrap_pyfunction!(convert::frozen::frozen, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::log_context, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::enable_request_contexts, module)?)?;
@@ -60,6 +69,8 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<control_channel::ControlChannel>()?;
     module.add_class::<control_channel::InstanceChannel>()?;
     module.add_class::<handler::context::Context>()?;
+    module.add_class::<convert::client_identity::ClientCertificate>()?;
+    module.add_class::<convert::client_identity::ClientIdentity>()?;
     module.add_class::<handler::context::RequestInfo>()?;
     module.add_class::<handler::metrics::HandlerMetrics>()?;
     module.add_class::<handler::sequences::SequenceInfo>()?;

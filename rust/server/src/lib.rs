@@ -9,6 +9,7 @@ mod body;
 mod dispatch;
 mod grpc;
 mod infer;
+mod keys;
 mod net;
 mod observe;
 mod rest;
@@ -17,12 +18,13 @@ mod shared_memory;
 mod state;
 
 pub use infer::sample;
+pub use keys::check_keys_file;
 pub use net::{InProcess, Server, StartError, processors};
 pub use observe::{MAX_NAME_BYTES, plain};
 pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, TlsSettings};
 pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Category, CloudEvents, Command, Compression, Config, Control,
-    HeaderPattern, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedCache, SharedMemory, Tls,
-    Tracing,
+    HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedCache,
+    SharedMemory, Tls, Tracing,
 };
 pub use state::default_max_inflight_bytes;

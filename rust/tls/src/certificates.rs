@@ -5,7 +5,7 @@ use crate::{
     client_auth,
     error::TlsError,
     settings::{CertificateFiles, MinVersion, TlsSettings},
-    stamps::Stamps,
+    stamps::FileStamps,
 };
 use std::{
     path::PathBuf,
@@ -45,7 +45,7 @@ pub struct Certificates {
     provider: Arc<CryptoProvider>,
     loaded: RwLock<Loaded>,
     /// State of the files at the last reading, also of those that could not be used.
-    seen: Mutex<Stamps>,
+    seen: Mutex<FileStamps>,
 }
 
 /// Configurations made of one reading of the files.
@@ -64,7 +64,7 @@ impl Certificates {
     /// [`TlsError`] with the setting, the file and the reason.
     pub fn load(settings: TlsSettings) -> Result<Self, TlsError> {
         let provider = Arc::new(ring::default_provider());
-        let seen = Mutex::new(Stamps::of(files(&settings)));
+        let seen = Mutex::new(FileStamps::of(files(&settings)));
         let loaded = RwLock::new(read(&settings, &provider)?);
         Ok(Self { settings, provider, loaded, seen })
     }
@@ -85,7 +85,7 @@ impl Certificates {
     /// # Errors
     /// As [`Certificates::load`]; the old certificates stay.
     pub fn reload(&self) -> Option<Result<(), TlsError>> {
-        let stamps = Stamps::of(files(&self.settings));
+        let stamps = FileStamps::of(files(&self.settings));
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         if *seen == stamps {
             return None;

@@ -9,9 +9,12 @@ mod certificates;
 mod client_auth;
 mod error;
 mod files;
+mod peer_certificate;
 mod settings;
 mod stamps;
 
 pub use certificates::{Alpn, CertificateInfo, Certificates};
 pub use error::TlsError;
+pub use peer_certificate::PeerCertificate;
 pub use settings::{CertificateFiles, ClientAuth, MinVersion, TlsSettings};
+pub use stamps::FileStamps;

@@ -9,10 +9,11 @@ use std::{
 /// State of each file: device, inode, size, and time of change in seconds and nanoseconds. `None` for a file
 /// that cannot be read. Links are followed: Kubernetes replaces a link to a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stamps(Vec<Option<[i64; 5]>>);
+pub struct FileStamps(Vec<Option<[i64; 5]>>);
 
-impl Stamps {
-    pub(crate) fn of<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> Self {
+impl FileStamps {
+    /// Reads the states.
+    pub fn of<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> Self {
         Self(files.into_iter().map(|file| stamp(file)).collect())
     }
 }

@@ -3,11 +3,11 @@
 //! A key is a BLAKE3 digest of 256 bits. Each part is preceded by its length, so different requests have different
 //! digest inputs. BLAKE3 is collision resistant, so keys are compared and requests are not stored.
 
-use crate::{InferRequest, ModelSpec, Parameter, Tensor};
+use crate::{ClientIdentity, InferRequest, ModelSpec, Parameter, Tensor};
 use std::fmt;
 
 /// Domain of the digest. It changes with the digest's input.
-const CONTEXT: &str = "penstock: the key of a cached response, form 1";
+const CONTEXT: &str = "penstock: the key of a cached response, form 2";
 const SHARED: &str = "penstock: the key of a shared response, form 1";
 const CHECKSUM: &str = "penstock: the checksum of a shared response, form 1";
 
@@ -42,6 +42,7 @@ impl Key {
             if apart {
                 digest.number(request.schedule.priority);
                 digest.text(&metadata.id);
+                digest.client(metadata.client.as_deref());
                 digest.number(metadata.headers.len() as u64);
                 for (name, value) in metadata.headers.iter() {
                     digest.text(name);
@@ -114,6 +115,15 @@ impl Digest {
         self.bytes(text.as_bytes());
     }
 
+    fn client(&mut self, client: Option<&ClientIdentity>) {
+        self.number(u64::from(client.is_some()));
+        let Some(client) = client else { return };
+        self.text(client.kind());
+        self.text(&client.name());
+        self.text(&client.address.map_or_else(String::new, |address| address.to_string()));
+        self.text(client.certificate.as_ref().map_or("", |certificate| &certificate.fingerprint));
+    }
+
     fn input(&mut self, input: Option<&Tensor>) {
         self.number(u64::from(input.is_some()));
         let Some(tensor) = input else { return };
@@ -179,7 +189,7 @@ mod tests {
     fn request_with_metadata(id: &str, parameters: &[(&str, Parameter)], headers: &[(&str, &str)]) -> InferRequest {
         let parameters = parameters.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
         let headers = headers.iter().copied().collect();
-        let metadata = RequestMetadata { id: id.to_owned(), parameters, headers, outputs: None };
+        let metadata = RequestMetadata { id: id.to_owned(), parameters, headers, outputs: None, client: None };
         InferRequest { metadata: Some(Box::new(metadata)), ..request([Some(b"x"), None]) }
     }
 

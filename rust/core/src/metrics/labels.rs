@@ -56,6 +56,11 @@ pub(super) struct ReloadLabels {
 }
 
 #[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+pub(super) struct DeniedLabels {
+    pub(in crate::metrics) reason: &'static str,
+}
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
 pub(super) struct CertificateLabels {
     pub(in crate::metrics) name: String,
 }

@@ -1,6 +1,7 @@
 //! Metrics: the server's, each model's, and those that handlers define.
 
 mod histogram;
+mod keys;
 mod labels;
 mod model;
 mod registration;
@@ -13,6 +14,7 @@ mod user;
 
 pub use self::{
     histogram::{Distribution, Histogram},
+    keys::{DeniedReason, KeyMetrics},
     model::{CacheMetrics, ModelMetrics},
     sampled_clock::SampledClock,
     server::Metrics,

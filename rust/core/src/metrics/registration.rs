@@ -19,6 +19,7 @@ impl Metrics {
             self.memory_used_bytes.clone(),
         );
         self.tls.register(registry);
+        self.keys.register(registry);
         registry.register(
             "refused",
             "Calls and inference requests refused before their model was known",

@@ -3,6 +3,7 @@
 use super::{
     CacheMetrics, ModelMetrics,
     histogram::Histogram,
+    keys::KeyMetrics,
     labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     statistics::Statistics,
     tls::TlsMetrics,
@@ -73,6 +74,8 @@ pub struct Metrics {
     pub memory_used_bytes: Gauge,
     /// Handshakes, reloads and certificates of TLS.
     pub tls: TlsMetrics,
+    /// Refused clients and reloads of keys.
+    pub keys: KeyMetrics,
     /// Requests refused before their model was known.
     pub refused: Counter,
     /// Access log lines dropped because the log was too slow.
@@ -127,6 +130,7 @@ impl Default for Metrics {
             memory_limit_bytes: Gauge::default(),
             memory_used_bytes: Gauge::default(),
             tls: TlsMetrics::default(),
+            keys: KeyMetrics::default(),
             refused: Counter::default(),
             log_dropped: Counter::default(),
             spans_dropped: Counter::default(),

@@ -143,6 +143,11 @@ impl Registry {
         self.changes.notify();
     }
 
+    /// The error for a model that is not known.
+    pub fn unknown(&self, name: &str) -> Error {
+        self.dialect.unknown(name)
+    }
+
     /// Finds a version of a model; without a version the highest ready one.
     ///
     /// # Errors

@@ -1,8 +1,8 @@
 //! Requests.
 
-use super::{Headers, Parameters, RawRequest, RequestContext, Schedule};
+use super::{ClientIdentity, Headers, Parameters, RawRequest, RequestContext, Schedule};
 use crate::{Error, Inputs, ModelSpec, Result, Tensor, bytes_tensor, names};
-use std::time::Instant;
+use std::{sync::Arc, time::Instant};
 
 /// Protocol of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,6 +35,8 @@ pub struct RequestMetadata {
     pub parameters: Parameters,
     /// Headers with names in lower case and text values.
     pub headers: Headers,
+    /// The client; `None` for calls by handlers that have none.
+    pub client: Option<Arc<ClientIdentity>>,
     /// Indices of the requested outputs; `None` for all.
     pub outputs: Option<Box<[usize]>>,
 }

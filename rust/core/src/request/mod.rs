@@ -1,9 +1,11 @@
 //! Requests and responses, as plain data of no protocol.
 
 pub mod classify;
+mod client_identity;
 pub mod footprint;
 mod headers;
 mod infer_request;
+mod model_patterns;
 mod parameter;
 mod raw_request;
 mod request_context;
@@ -15,8 +17,10 @@ mod spliced_body;
 mod trace;
 
 pub use self::{
+    client_identity::{ClientCertificate, ClientIdentity},
     headers::Headers,
     infer_request::{DecodedInput, InferRequest, Protocol, RequestMetadata},
+    model_patterns::ModelPatterns,
     parameter::{Parameter, Parameters},
     raw_request::{HttpRequest, RawRequest, RequestOutput, ResponseHead},
     request_context::{RequestContext, enable_request_contexts, request_contexts_enabled},

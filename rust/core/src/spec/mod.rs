@@ -12,7 +12,7 @@ pub use self::{
     batching::{Batching, Oversize, Padding, Window},
     model::{ModelSpec, VersionPolicy},
     options::{Caching, Fallback, ResourceRequest, Sequences},
-    queueing::{Fairness, Level, Overdue, Queueing},
+    queueing::{FairBy, Fairness, Level, Overdue, Queueing},
     row_cost::{Dim, RowCost, Term},
     tensor::{Document, Ragged, TensorSpec, names, shape_text},
 };

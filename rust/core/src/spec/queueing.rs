@@ -42,11 +42,20 @@ pub enum Overdue {
     Delay,
 }
 
+/// Identity of a client for fairness.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FairBy {
+    /// A header, in lower case. Requests without it count as one client.
+    Header(String),
+    /// Its [`ClientIdentity`](crate::ClientIdentity): key, certificate or address.
+    Client,
+}
+
 /// Fairness between clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fairness {
-    /// Header, in lower case, that identifies a client. Requests without it count as one client.
-    pub header: String,
+    /// Identity of a client.
+    pub by: FairBy,
     /// Maximum rows of one client in the queue; `None` for the model's limit alone.
     pub max_rows: Option<usize>,
 }

@@ -194,7 +194,8 @@ mod tests {
     use super::*;
     use crate::codec::request::decode_sequences;
     use penstock_core::{
-        ModelSpec, Parameter, Pulled, RawRequest, RequestContext, RequestMetadata, Schedule, SequenceId, Step, Work,
+        ClientCertificate, ClientIdentity, ModelPatterns, ModelSpec, Parameter, Pulled, RawRequest, RequestContext,
+        RequestMetadata, Schedule, SequenceId, Step, Work,
         metrics::Metrics,
         queue::Queue,
         testing::{batching, fp32, fp32_spec, request, values},
@@ -206,7 +207,29 @@ mod tests {
         let parameters =
             vec![("share".to_owned(), Parameter::List(vec![Parameter::Float(0.5), Parameter::Bool(true)]))];
         let headers = [("x", "y")].into_iter().collect();
-        Some(Box::new(RequestMetadata { id: id.to_owned(), parameters, headers, outputs: Some(Box::new([1, 0])) }))
+        Some(Box::new(RequestMetadata {
+            id: id.to_owned(),
+            parameters,
+            headers,
+            outputs: Some(Box::new([1, 0])),
+            client: Some(Arc::new(client())),
+        }))
+    }
+
+    fn client() -> ClientIdentity {
+        let texts = |text: &str| vec![text.to_owned()];
+        let certificate = ClientCertificate {
+            subject: "CN=a".to_owned(),
+            dns: texts("a.test"),
+            uris: texts("spiffe://a"),
+            fingerprint: "0a".to_owned(),
+        };
+        ClientIdentity {
+            key: Some("batch".into()),
+            address: Some([10, 0, 0, 1].into()),
+            certificate: Some(Arc::new(certificate)),
+            models: Some(Arc::new(ModelPatterns::new(["bert*", "!x"]))),
+        }
     }
 
     #[test]

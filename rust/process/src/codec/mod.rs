@@ -10,6 +10,7 @@
 //! proportion to the description, and nested parameters have a depth limit.
 
 pub(crate) mod batch;
+mod client;
 pub(crate) mod raw_request;
 pub(crate) mod request;
 pub(crate) mod response;

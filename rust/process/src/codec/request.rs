@@ -1,6 +1,7 @@
 //! One request of a batch, and the ids of sequences.
 
 use super::{
+    client::ClientMessage,
     raw_request::RawRequestMessage,
     values::{Pairs, ParameterTokens, decode, encode, pairs},
 };
@@ -8,6 +9,7 @@ use penstock_core::{InferRequest, Inputs, Protocol, RequestContext, RequestMetad
 use serde::{Deserialize, Serialize};
 use std::{
     io,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -48,6 +50,7 @@ struct MetadataMessage<'a> {
     headers: Pairs<'a>,
     parameters: ParameterTokens<'a>,
     outputs: Option<Box<[usize]>>,
+    client: Option<ClientMessage<'a>>,
 }
 
 const PROTOCOLS: [Protocol; 3] = [Protocol::Http, Protocol::Grpc, Protocol::InProcess];
@@ -72,6 +75,7 @@ impl<'a> RequestMessage<'a> {
                 headers: pairs(&metadata.headers),
                 parameters: (&metadata.parameters).into(),
                 outputs: metadata.outputs.clone(),
+                client: metadata.client.as_deref().map(ClientMessage::of),
             }),
         }
     }
@@ -86,6 +90,7 @@ impl<'a> RequestMessage<'a> {
                 headers: metadata.headers.into_iter().collect(),
                 parameters: metadata.parameters.parameters()?,
                 outputs: metadata.outputs,
+                client: metadata.client.map(|client| Arc::new(client.identity())),
             })),
         };
         Some(InferRequest {

@@ -2,6 +2,7 @@
 
 pub(crate) mod array_form;
 pub(crate) mod borrow;
+pub(crate) mod client_identity;
 pub(crate) mod from_any_array;
 pub(crate) mod from_numbers;
 pub(crate) mod from_numpy;

@@ -6,7 +6,7 @@ use crate::{
     seconds::duration,
 };
 use penstock_core::{
-    Caching, Fairness, Fallback, Level, Overdue, Queueing, ResourceRequest, Route, Sequences, VersionPolicy,
+    Caching, FairBy, Fairness, Fallback, Level, Overdue, Queueing, ResourceRequest, Route, Sequences, VersionPolicy,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes};
 use std::time::Duration;
@@ -29,7 +29,7 @@ pub(super) fn queueing(object: &Bound<'_, PyAny>) -> PyResult<Queueing> {
     let max_rows = attribute(object, "max_rows_per_client")?;
     let policies: Vec<Bound<'_, PyAny>> = attribute(object, "policies")?;
     let several = Queueing {
-        fair: fair_by.map(|header| Fairness { header, max_rows }),
+        fair: fair_by.map(|text| Fairness { by: fair_by_of(&text), max_rows }),
         levels: policies.iter().map(level).collect::<PyResult<_>>()?,
         ..Queueing::default()
     };
@@ -41,6 +41,11 @@ pub(super) fn queueing(object: &Bound<'_, PyAny>) -> PyResult<Queueing> {
         max_bytes
         ; ..several
     }))
+}
+
+/// Reads `fair_by`: `header:NAME`, or `client` for the client's identity.
+fn fair_by_of(text: &str) -> FairBy {
+    text.strip_prefix("header:").map_or(FairBy::Client, |name| FairBy::Header(name.to_owned()))
 }
 
 fn level(object: &Bound<'_, PyAny>) -> PyResult<Level> {

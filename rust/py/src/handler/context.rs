@@ -5,7 +5,10 @@ use super::{
     sequences::{SequenceInfo, Sequences},
 };
 use crate::{
-    convert::parameters::{parameter, to_python},
+    convert::{
+        client_identity::ClientIdentity,
+        parameters::{parameter, to_python},
+    },
     peers::{Audience, Caller, CallerContext, PeerClient},
 };
 use penstock_core::{
@@ -55,6 +58,11 @@ impl RequestInfo {
         let headers = PyDict::new(py);
         self.caller.headers.iter().try_for_each(|(name, value)| headers.set_item(name, value))?;
         Ok(headers)
+    }
+
+    #[getter]
+    fn client(&self) -> ClientIdentity {
+        ClientIdentity::of(self.caller.client.as_ref())
     }
 
     #[getter]
@@ -200,6 +208,11 @@ impl Context {
     #[getter]
     fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         self.only(py)?.get().headers(py)
+    }
+
+    #[getter]
+    fn client(&self, py: Python<'_>) -> PyResult<ClientIdentity> {
+        Ok(self.only(py)?.get().client())
     }
 
     #[getter]

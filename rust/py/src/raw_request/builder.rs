@@ -65,8 +65,13 @@ impl Given<'_, '_> {
         };
         let headers = pairs::<String>(self.headers.as_ref())?;
         let headers = headers.iter().map(|(name, value)| (name.to_ascii_lowercase(), value)).collect();
-        let caller =
-            RequestMetadata { id: self.id, parameters: parameters(self.parameters.as_ref())?, headers, outputs: None };
+        let caller = RequestMetadata {
+            id: self.id,
+            parameters: parameters(self.parameters.as_ref())?,
+            headers,
+            outputs: None,
+            client: None,
+        };
         let outputs = self.outputs.map(|names| names.into_iter().map(String::into_boxed_str).collect());
         let nested = (0..names.len()).filter(|&place| self.nested.iter().any(|name| **name == *names[place])).collect();
         let asked = RawRequest { names: names.into(), outputs, parameters: own.into(), nested, binary: false, http };

@@ -2,7 +2,7 @@
 
 use super::builder::Given;
 use crate::{
-    convert::{array_form::form, parameters::to_python, to_numpy},
+    convert::{array_form::form, client_identity::ClientIdentity, parameters::to_python, to_numpy},
     errors::raised,
 };
 use penstock_core::{CancelProbe, HttpRequest, Inputs, Part, Protocol, RawRequest, RequestMetadata};
@@ -148,6 +148,11 @@ impl Request {
             Ok(headers.unbind())
         };
         self.headers.get_or_try_init(py, made).map(|headers| headers.bind(py))
+    }
+
+    #[getter]
+    fn client(&self) -> ClientIdentity {
+        ClientIdentity::of(self.caller.client.as_ref())
     }
 
     #[getter]

@@ -8,8 +8,8 @@ use crate::{
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Category, CertificateFiles, ClientAuth, CloudEvents, Compression,
-    Config, HeaderPattern, Limits, Listener, LiveAccess, LogLevel, MinVersion, PlatformRoutes, Platforms, SharedCache,
-    SharedMemory, Tls, TlsSettings, Tracing, default_max_inflight_bytes,
+    Config, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, MinVersion, PlatformRoutes, Platforms,
+    SharedCache, SharedMemory, Tls, TlsSettings, Tracing, default_max_inflight_bytes,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, path::PathBuf, time::Duration};
@@ -41,6 +41,7 @@ impl<'py> ServerConfig<'_, 'py> {
         let dialect = self.dialect()?;
         let several = Config {
             access: self.access()?,
+            keys: self.keys()?,
             platforms: self.platforms()?,
             cloud_events: self.cloud_events()?,
             shared_cache: self.shared_cache()?,
@@ -187,7 +188,12 @@ impl<'py> ServerConfig<'_, 'py> {
         self.get("drain_timeout")
     }
 
-    /// The rules: categories, header and secret of each; and the key.
+    fn keys(&self) -> PyResult<Option<KeySettings>> {
+        let (file, api_key): (Option<PathBuf>, Option<String>) = (self.get("keys_file")?, self.get("access_key")?);
+        Ok(if file.is_none() && api_key.is_none() { None } else { Some(KeySettings { file, api_key }) })
+    }
+
+    /// The rules: categories, header and secret of each.
     fn access(&self) -> PyResult<Access> {
         let wrong = |problem: &str| self.error(&format!("restricted_access: {problem}"));
         let mut access = Access::default();
@@ -196,9 +202,6 @@ impl<'py> ServerConfig<'_, 'py> {
                 let category = Category::from_name(&name).ok_or_else(|| wrong("an unknown category"))?;
                 access.restrict(category, &header, &secret).map_err(|problem| wrong(&problem))?;
             }
-        }
-        if let Some(key) = self.get::<Option<String>>("access_key")? {
-            access.require_key(&key);
         }
         Ok(access)
     }

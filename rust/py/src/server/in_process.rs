@@ -5,7 +5,7 @@ use super::{
     model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
 };
-use crate::attach::detached;
+use crate::{attach::detached, errors::startup};
 use bytes::Bytes;
 use penstock_server::Config;
 use pyo3::{
@@ -35,6 +35,7 @@ impl InProcessServer {
         let (registry, metrics) = (Arc::clone(&host.registry), Arc::clone(&host.metrics));
         let config = Config { control, ..config.silent()? };
         let server = penstock_server::InProcess::new(config, registry, metrics);
+        let server = server.map_err(|error| startup(definitions.py(), "ConfigError", &error.to_string()))?;
         Ok(Self { host, server })
     }
 

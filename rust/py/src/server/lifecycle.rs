@@ -83,7 +83,8 @@ impl Server {
         }
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| {
-            let kind = if matches!(error, StartError::Tls(_)) { "ConfigError" } else { "BindError" };
+            let kind =
+                if matches!(error, StartError::Tls(_) | StartError::Keys(_)) { "ConfigError" } else { "BindError" };
             startup(py, kind, &error.to_string())
         })?;
         let text = |address: Option<&Address>| address.map(ToString::to_string);
@@ -146,13 +147,13 @@ impl Server {
         ModelRegistry(Arc::clone(&self.host))
     }
 
-    fn reload_certificates(&self, py: Python<'_>) {
+    fn reload_files(&self, py: Python<'_>) {
         let running = match &*lock(&self.stage) {
             Stage::Running(server) => Some(Arc::clone(server)),
             _ => None,
         };
         if let Some(server) = running {
-            detached(py, || server.reload_certificates());
+            detached(py, || server.reload_files());
         }
     }
 

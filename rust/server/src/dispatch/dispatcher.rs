@@ -1,7 +1,10 @@
 //! Dispatcher of one listener on one I/O thread. Inference goes straight to its handler, all other REST requests
 //! through the table of routes, gRPC reflection through tonic.
 
-use super::hosts::{self, Names};
+use super::{
+    hosts::{self, Names},
+    keyed::Keyed,
+};
 use crate::{
     body::{Body, RequestBody},
     grpc,
@@ -13,12 +16,12 @@ use crate::{
 };
 use axum::Router;
 use http::{
-    HeaderValue, Method, Request, Response, StatusCode, Version, header::CONNECTION, request::Parts, uri::PathAndQuery,
+    HeaderMap, HeaderValue, Method, Response, StatusCode, Version, header::CONNECTION, request::Parts,
+    uri::PathAndQuery,
 };
-use penstock_core::{CompletionQueue, Error, Kind, Protocol, Result};
+use penstock_core::{ClientIdentity, CompletionQueue, Error, Kind, Protocol, Result};
 use penstock_wire::rest::error as wire;
-use std::{convert::Infallible, sync::Arc, time::Instant};
-use tower::ServiceExt as _;
+use std::{sync::Arc, time::Instant};
 
 /// Protocols of a listener, and its clients.
 #[derive(Clone, Copy, Debug)]
@@ -38,66 +41,55 @@ pub(crate) struct ListenerScope {
 /// Routes of one listener, on one I/O thread.
 #[derive(Debug)]
 pub(crate) struct Dispatcher {
-    context: Context,
-    scope: ListenerScope,
+    pub(super) context: Context,
+    pub(super) scope: ListenerScope,
     /// Set where the host that a request names is checked.
     checks_hosts: bool,
     /// gRPC reflection, and unknown services.
-    grpc: Option<Router>,
+    pub(super) grpc: Option<Router>,
+    /// Routes for the last key of the connection.
+    keyed: Keyed,
 }
 
 impl Dispatcher {
     pub(crate) fn new(app: Arc<App>, completions: Option<CompletionQueue>, scope: ListenerScope) -> Self {
         let remote = completions.as_ref().and_then(|_| RemoteCache::new(&app));
-        let context = Context { app, completions, remote, local: scope.local, local_peer: scope.local };
+        let client = Arc::default();
+        let context =
+            Context { app, completions, remote, local: scope.local, local_peer: scope.local, client, key: None };
         let config = &context.app.config;
         Self {
             checks_hosts: scope.tcp && hosts::are_checked(&config.allowed_hosts, scope.local),
             grpc: scope.grpc.then(|| grpc::router(config.grpc_reflection)),
             scope,
+            keyed: Keyed::default(),
             context,
         }
     }
 
-    /// Returns the same routes for peers that are programs of this machine.
-    pub(crate) fn for_local_peers(&self) -> Self {
-        let Self { ref context, scope, checks_hosts, ref grpc } = *self;
-        Self { context: Context { local_peer: true, ..context.clone() }, scope, checks_hosts, grpc: grpc.clone() }
+    /// Returns the same routes for the requests of one connection. `local` is set where its client is a program of this
+    /// machine.
+    pub(crate) fn for_connection(&self, client: ClientIdentity, local: bool) -> Self {
+        let local_peer = local || self.context.local_peer;
+        self.in_context(Context { local_peer, client: Arc::new(client), ..self.context.clone() })
     }
 
-    /// Reports whether a request is a gRPC call that this listener serves.
-    pub(crate) fn is_call(&self, head: &Parts) -> bool {
-        self.grpc.is_some() && grpc::is_grpc(&head.headers)
+    fn in_context(&self, context: Context) -> Self {
+        let Self { scope, checks_hosts, ref grpc, .. } = *self;
+        Self { context, scope, checks_hosts, grpc: grpc.clone(), keyed: Keyed::default() }
     }
 
-    /// Reports whether a request is `ModelInfer`, and this listener serves it.
-    pub(crate) fn is_inference_call(&self, head: &Parts) -> bool {
-        grpc::is_inference(head.uri.path()) && self.is_call(head)
+    /// Reports whether a request's key is to be checked. A listener for metrics only needs none.
+    pub(super) fn wants_key(&self) -> bool {
+        self.context.app.keys.is_some() && self.context.key.is_none() && (self.scope.rest || self.scope.grpc)
     }
 
-    /// Answers `ModelInfer`.
-    pub(crate) async fn respond_to_inference_call<B: RequestBody>(
-        &self,
-        head: &Parts,
-        body: &mut B,
-        protocol: Protocol,
-    ) -> Response<Body> {
-        let response = match self.check_call(head, protocol) {
-            Ok(()) => grpc::infer(&self.context, &head.headers, body).await,
-            Err(error) => grpc::refusal(&self.context.app, &error),
-        };
-        self.close_if_draining(head.version < Version::HTTP_2, response)
-    }
-
-    /// Answers another gRPC call.
-    pub(crate) async fn respond_to_call<B: RequestBody + 'static>(
-        &self,
-        request: Request<B>,
-        protocol: Protocol,
-    ) -> Response<Body> {
-        let closable = request.version() < Version::HTTP_2;
-        let response = self.call(request, protocol).await;
-        self.close_if_draining(closable, response)
+    /// Returns the routes for the client of a request's key.
+    ///
+    /// # Errors
+    /// `Unauthenticated` for a key that is unknown or expired, `InvalidInput` for two keys.
+    pub(super) fn with_key(&self, headers: &HeaderMap) -> Result<Arc<Self>> {
+        self.keyed.find(&self.context, headers, |context| self.in_context(context))
     }
 
     /// Answers one REST request.
@@ -107,6 +99,9 @@ impl Dispatcher {
         body: &mut B,
         protocol: Protocol,
     ) -> Response<Body> {
+        if self.wants_key() {
+            return Box::pin(self.respond_with_key(head, body, protocol)).await;
+        }
         let response = match self.context.app.log.logs_paths() {
             false => self.dispatch(head, body, protocol).await,
             // Boxed: the futures of requests that are not logged stay small.
@@ -115,8 +110,17 @@ impl Dispatcher {
         self.close_if_draining(head.version < Version::HTTP_2, response)
     }
 
+    async fn respond_with_key<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
+        match self.with_key(&head.headers) {
+            Ok(keyed) => keyed.respond(head, body, protocol).await,
+            Err(error) => {
+                self.close_if_draining(head.version < Version::HTTP_2, rest::refusal(&self.context.app, &error))
+            }
+        }
+    }
+
     /// Closes a connection of HTTP/1 with its response. HTTP/2 has no such header: its connections get GOAWAY.
-    fn close_if_draining(&self, closable: bool, mut response: Response<Body>) -> Response<Body> {
+    pub(super) fn close_if_draining(&self, closable: bool, mut response: Response<Body>) -> Response<Body> {
         if closable && self.context.app.phase() == Phase::Draining {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
@@ -175,19 +179,19 @@ impl Dispatcher {
             _ => Ok(None),
         };
         let methods = match declared {
-            Ok(Some(target)) => {
+            Ok(Some(target)) if self.context.models().sees(target.model_name()) => {
                 let requires = Requirement::Category(Category::Inference);
-                if let Err(error) = app.config.access.check_rest(requires, headers) {
+                if let Err(error) = self.context.check_rest(requires, headers) {
                     return rest::refusal(app, &error);
                 }
                 let query = query.unwrap_or_default();
                 let request = DeclaredRouteRequest { method, path, query, headers, body, protocol };
                 return Box::pin(rest::declared_route(&self.context, target, request)).await;
             }
-            Ok(None) => None,
+            Ok(_) => None,
             Err(methods) => Some(methods),
         };
-        if let Err(error) = app.config.access.check_rest(endpoint.requirement(method), headers) {
+        if let Err(error) = self.context.check_rest(endpoint.requirement(method), headers) {
             return rest::refusal(app, &error);
         }
         match endpoint {
@@ -230,35 +234,8 @@ impl Dispatcher {
         endpoint.respond(&self.context, method, (headers, body)).await
     }
 
-    async fn call<B: RequestBody + 'static>(&self, request: Request<B>, protocol: Protocol) -> Response<Body> {
-        let app = &self.context.app;
-        let (head, body) = request.into_parts();
-        if let Err(error) = self.check_call(&head, protocol) {
-            return grpc::refusal(app, &error);
-        }
-        match (grpc::call(&self.context, head, body).await, &self.grpc) {
-            (Ok(response), _) => response,
-            (Err(request), Some(router)) => pass_to_tonic(router, request).await,
-            (Err(_), None) => grpc::refusal(app, &Error::new(Kind::MethodNotAllowed, "the service is not served")),
-        }
-    }
-
-    /// Checks the host of a call, that no web page of another origin sent it, and its access.
-    fn check_call(&self, head: &Parts, protocol: Protocol) -> Result<()> {
-        // Pages cannot send gRPC, but they can imitate it in what browsers speak: HTTP/1.1, and HTTP/2 over TLS only.
-        let is_http1 = head.version < Version::HTTP_2;
-        if is_http1 {
-            // Over TLS a page by another name fails at the certificate, and proxies use their own authorities.
-            self.check_host(head, protocol)?;
-        }
-        if is_http1 || self.scope.tls {
-            hosts::check_page(&self.context.app.config.allowed_hosts, &head.method, &head.uri, &head.headers)?;
-        }
-        grpc::check_access(&self.context.app, head)
-    }
-
     /// Checks the host that a request names.
-    fn check_host(&self, head: &Parts, protocol: Protocol) -> Result<()> {
+    pub(super) fn check_host(&self, head: &Parts, protocol: Protocol) -> Result<()> {
         // A call in this process has no host.
         if protocol != Protocol::Http {
             return Ok(());
@@ -281,20 +258,12 @@ impl Dispatcher {
     }
 }
 
-/// Passes a call to tonic.
-async fn pass_to_tonic<B: RequestBody + 'static>(router: &Router, request: Request<B>) -> Response<Body> {
-    let response: std::result::Result<_, Infallible> = Box::pin(router.clone().oneshot(request)).await;
-    match response {
-        Ok(response) => response.map(Body::Streamed),
-        Err(never) => match never {},
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::settings::Config;
     use bytes::Bytes;
+    use http::Request;
     use http_body_util::Full;
     use penstock_core::{Registry, metrics::Metrics};
 
@@ -303,7 +272,7 @@ mod tests {
 
     #[test]
     fn future_of_a_request_stays_small() {
-        let app = App::new(Config::default(), Arc::new(Registry::default()), Arc::new(Metrics::default()));
+        let app = App::new(Config::default(), Arc::new(Registry::default()), Arc::new(Metrics::default())).unwrap();
         let scope = ListenerScope { rest: true, grpc: true, metrics: false, local: true, tcp: true, tls: false };
         let dispatcher = Dispatcher::new(Arc::new(app), None, scope);
         let (head, mut body) = Request::new(Full::<Bytes>::default()).into_parts();

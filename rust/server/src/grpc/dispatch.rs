@@ -29,13 +29,15 @@ pub(crate) fn refusal(app: &App, error: &Error) -> Response<Body> {
     response
 }
 
-/// Checks that a call carries the secret of its category.
+/// Checks that a call carries the secret of its category, and that its key has the scope.
 ///
 /// # Errors
 /// `Forbidden` that names the metadata's key.
-pub(crate) fn check_access(app: &App, head: &Parts) -> Result<()> {
-    let access = &app.config.access;
-    if access.is_open() { Ok(()) } else { access.check_grpc(category(head.uri.path()), &head.headers) }
+pub(crate) fn check_access(context: &Context, head: &Parts) -> Result<()> {
+    match context.app.config.access.is_open() && context.key.is_none() {
+        true => Ok(()),
+        false => context.check_grpc(category(head.uri.path()), &head.headers),
+    }
 }
 
 /// Returns the access category of a call.

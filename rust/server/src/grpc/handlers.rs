@@ -21,23 +21,27 @@ pub(super) fn log_settings(app: &App, request: pb::LogSettingsRequest) -> Result
 }
 
 /// Changes the trace settings of the server or of a model, if the request has any, and returns them.
-pub(super) fn trace_setting(app: &App, request: &pb::TraceSettingRequest) -> Result<pb::TraceSettingResponse> {
+pub(super) fn trace_setting(context: &Context, request: &pb::TraceSettingRequest) -> Result<pb::TraceSettingResponse> {
+    let app = &context.app;
     let name = Some(&*request.model_name).filter(|name| !name.is_empty());
-    let model = name.map(|name| app.registry.find(name, None)).transpose()?;
+    let model = name.map(|name| context.models().find(name, None)).transpose()?;
     let name = model.map(|model| model.spec().name.clone());
     let (settings, server) = app.trace.update(name, |settings| settings.changed_by_message(request))?;
     Ok(settings.message(&server))
 }
 
 /// Returns the statistics of a version, of all versions of a model, or without a name of all models.
-pub(super) fn statistics(app: &App, request: &pb::ModelStatisticsRequest) -> Result<pb::ModelStatisticsResponse> {
+pub(super) fn statistics(
+    context: &Context,
+    request: &pb::ModelStatisticsRequest,
+) -> Result<pb::ModelStatisticsResponse> {
     let version = Some(&*request.version).filter(|version| !version.is_empty());
     let models = match (&*request.name, version) {
-        ("", None) => Ok(app.registry.all()),
+        ("", None) => Ok(context.models().all()),
         ("", Some(version)) => {
             Err(Error::invalid(format!("version '{version}' has no model name, expected a name and a version")))
         }
-        (name, version) => app.registry.select(name, version),
+        (name, version) => context.models().select(name, version),
     };
     Ok(statistics_of(&models?))
 }
@@ -46,7 +50,7 @@ pub(super) fn repository_index(
     context: &Context,
     request: &pb::RepositoryIndexRequest,
 ) -> Result<pb::RepositoryIndexResponse> {
-    wire::index(request, &context.app.registry.index())
+    wire::index(request, &context.models().index())
 }
 
 pub(super) async fn repository_load(
@@ -54,6 +58,7 @@ pub(super) async fn repository_load(
     request: pb::RepositoryModelLoadRequest,
 ) -> Result<pb::RepositoryModelLoadResponse> {
     let (model_name, load) = wire::load(request)?;
+    context.models().check(&model_name)?;
     context.app.control(&model_name, Action::Load(load)).await?;
     Ok(pb::RepositoryModelLoadResponse { model_name, is_loaded: true })
 }
@@ -63,6 +68,7 @@ pub(super) async fn repository_unload(
     request: pb::RepositoryModelUnloadRequest,
 ) -> Result<pb::RepositoryModelUnloadResponse> {
     let model_name = wire::unload(request)?;
+    context.models().check(&model_name)?;
     context.app.control(&model_name, Action::Unload).await?;
     Ok(pb::RepositoryModelUnloadResponse { model_name, is_unloaded: true })
 }

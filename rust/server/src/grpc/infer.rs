@@ -93,7 +93,7 @@ async fn compute_response(
         labels.id.clone_from(&message.id);
     }
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-    let model: &Model = labels.model.insert(app.registry.find_permissively(&message.model_name, version)?);
+    let model: &Model = labels.model.insert(context.models().find_permissively(&message.model_name, version)?);
     guard.check(model)?;
     model.check_single_response()?;
     model.admit()?;

@@ -60,7 +60,7 @@ async fn request(
     let refused = |error: &Error| telemetry.failed(None, "", code_of(app, error), error);
     let mut guard = app.enter_sequence().inspect_err(refused)?.with_memory(held);
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
-    let model = app.registry.find_permissively(&message.model_name, version).inspect_err(refused)?;
+    let model = context.models().find_permissively(&message.model_name, version).inspect_err(refused)?;
     let id = message.id.clone();
     let mut record =
         StreamTelemetry::new(app, &telemetry, (&model, &id), |app, error| error.map_or(0, |error| code_of(app, error)));
@@ -70,12 +70,12 @@ async fn request(
     };
     let mut decoded = decoded.inspect_err(|error| record.fail(error))?;
     if let Some(metadata) = &mut decoded.request.metadata {
-        metadata.headers = request_headers::visible(headers);
+        request_headers::describe_client(context, metadata, headers);
     }
     if let Some(pattern) = &app.config.grpc_header_forward_pattern {
         header_params::forward(pattern, headers, &mut decoded).inspect_err(|error| record.fail(error))?;
     }
-    decoded.request.schedule.client = request_headers::client(&model, headers);
+    decoded.request.schedule.client = request_headers::client(context, &model, headers);
     let deadline = telemetry.deadline_after(decoded.timeout);
     Ok(ModelRequest { model, decoded, call: RequestScope { record, guard, deadline } })
 }

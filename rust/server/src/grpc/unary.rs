@@ -90,7 +90,7 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
             };
             call.respond(shown).await
         }
-        "ModelStatistics" => call.respond(|message| handlers::statistics(app, &message)).await,
+        "ModelStatistics" => call.respond(|message| handlers::statistics(context, &message)).await,
         "RepositoryIndex" => call.respond(|message| handlers::repository_index(context, &message)).await,
         // It may hold a model's files.
         "RepositoryModelLoad" => {
@@ -110,7 +110,7 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
         "CudaSharedMemoryUnregister" => {
             call.respond(|_: pb::CudaSharedMemoryUnregisterRequest| shared_memory::cuda_unregister()).await
         }
-        "TraceSetting" => call.respond(|message| handlers::trace_setting(app, &message)).await,
+        "TraceSetting" => call.respond(|message| handlers::trace_setting(context, &message)).await,
         "LogSettings" => call.respond(|message| handlers::log_settings(app, message)).await,
         _ => return None,
     })
@@ -120,17 +120,17 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
 pub(super) async fn health<B: RequestBody>(name: &str, call: Call<'_, B>) -> Option<Result<Response<Body>>> {
     let (context, coding) = (call.context, respond::response_coding(call.context, call.headers));
     Some(match name {
-        "Check" => call.respond(|message| health::check(&context.app, &message)).await,
-        "List" => call.respond(|_: health_pb::HealthListRequest| Ok(health::list(&context.app))).await,
+        "Check" => call.respond(|message| health::check(context, &message)).await,
+        "List" => call.respond(|_: health_pb::HealthListRequest| Ok(health::list(context))).await,
         "Watch" => call.read(SMALL_MESSAGE_BYTES).await.map(|(message, _): (health_pb::HealthCheckRequest, _)| {
-            respond::stream(&context.app, coding, health::watch(&context.app, message.service))
+            respond::stream(&context.app, coding, health::watch(context, message.service))
         }),
         _ => return None,
     })
 }
 
 fn find(context: &Context, name: &str, version: &str) -> Result<Arc<Model>> {
-    context.app.registry.find_permissively(name, Some(version).filter(|version| !version.is_empty()))
+    context.models().find_permissively(name, Some(version).filter(|version| !version.is_empty()))
 }
 
 fn model_ready(context: &Context, message: &pb::ModelReadyRequest) -> pb::ModelReadyResponse {

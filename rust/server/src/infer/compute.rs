@@ -98,10 +98,10 @@ fn enqueue<'a>(
     headers: &'a HeaderMap,
 ) -> Result<Submission<'a>> {
     if let Some(metadata) = &mut request.metadata {
-        metadata.headers = request_headers::visible(headers);
+        request_headers::describe_client(context, metadata, headers);
     }
     request.deadline = deadline;
-    request.schedule.client = request_headers::client(model, headers);
+    request.schedule.client = request_headers::client(context, model, headers);
     let limit = model.spec().queueing.patience(request.schedule.priority);
     model.metrics().in_flight.inc();
     let leave = InFlight(model);

@@ -2,7 +2,6 @@
 
 use crate::{
     body::offload,
-    settings::Access,
     state::{Context, RemoteCache},
 };
 use http::HeaderMap;
@@ -34,7 +33,7 @@ pub(crate) async fn infer(
         Ok(response)
     };
     let level = model.spec().queueing.level(request.schedule.priority);
-    let (request, key) = key(model, request, identity(model, &context.app.config.access, headers)).await?;
+    let (request, key) = key(model, request, identity(context, model, headers)).await?;
     let lead = match cache.lookup(key, level, start) {
         Lookup::Hit(response) => return hit(response),
         Lookup::Lead(lead) => Some(lead),
@@ -112,11 +111,16 @@ async fn key(model: &Model, request: InferRequest, identity: Identity) -> Result
     .await
 }
 
-/// Returns what distinguishes clients: credentials, the headers of access rules, and those that the model names.
-fn identity(model: &Model, access: &Access, headers: &HeaderMap) -> Identity {
+/// Returns what distinguishes clients: credentials, certificates, the headers of access rules, and those that the
+/// model names.
+fn identity(context: &Context, model: &Model, headers: &HeaderMap) -> Identity {
+    let access = &context.app.config.access;
     let vary = model.spec().cache.iter().flat_map(|caching| &caching.vary);
     let names = CREDENTIALS.into_iter().chain(access.headers()).chain(vary.map(String::as_str));
     let mut identity = Identity::new();
+    if let Some(certificate) = &context.client.certificate {
+        identity.push((":certificate".to_owned(), certificate.fingerprint.clone().into_bytes()));
+    }
     for name in names {
         identity.extend(headers.get_all(name).iter().map(|value| (name.to_owned(), value.as_bytes().to_vec())));
     }

@@ -153,7 +153,7 @@ mod tests {
     fn to_response(head: &ResponseHead) -> Result<Response<Body>> {
         let metrics = Arc::new(Metrics::default());
         let model = Model::new(ModelSpec { name: "m".into(), ..ModelSpec::default() }, &metrics);
-        super::to_response(&App::new(Config::default(), Arc::default(), metrics), &model, head)
+        super::to_response(&App::new(Config::default(), Arc::default(), metrics).unwrap(), &model, head)
     }
 
     fn head(status: u16, headers: &[(&str, &str)], body: &str) -> ResponseHead {

@@ -2,8 +2,9 @@
 
 use crate::observe::Log;
 use crate::settings::{LogLevel, Tls};
+use penstock_core::ClientCertificate;
 use penstock_core::metrics::{Metrics, TlsOutcome};
-use penstock_tls::{Alpn, Certificates, TlsError};
+use penstock_tls::{Alpn, Certificates, PeerCertificate, TlsError};
 use std::{io, sync::Arc, time::Duration};
 use tokio::{
     io::AsyncWriteExt as _,
@@ -105,6 +106,13 @@ impl ServerTls {
             self.log.event(LogLevel::Warning, &warning);
         }
     }
+}
+
+/// Returns the verified certificate of a client that has one.
+pub(crate) fn client_certificate(stream: &TlsStream<TcpStream>) -> Option<Arc<ClientCertificate>> {
+    let leaf = stream.get_ref().1.peer_certificates()?.first()?;
+    let PeerCertificate { subject, dns, uris, fingerprint } = PeerCertificate::from_der(leaf);
+    Some(Arc::new(ClientCertificate { subject, dns, uris, fingerprint }))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! REST without a socket: decoding, queue, batching, handler and encoding are the same.
 
+use super::listen::StartError;
 use crate::{
     dispatch::{Dispatcher, ListenerScope},
     settings::Config,
@@ -20,11 +21,14 @@ pub struct InProcess {
 
 impl InProcess {
     /// Creates a server without listeners. Call [`InProcess::set_ready`] once its models are loaded.
-    pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
-        let app = Arc::new(App::new(config, registry, metrics));
+    ///
+    /// # Errors
+    /// [`StartError`] of keys that cannot be read.
+    pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
+        let app = Arc::new(App::new(config, registry, metrics).map_err(StartError::Keys)?);
         let served = ListenerScope { rest: true, grpc: false, metrics: false, local: true, tcp: false, tls: false };
         let dispatcher = Dispatcher::new(Arc::clone(&app), None, served);
-        Self { app, dispatcher }
+        Ok(Self { app, dispatcher })
     }
 
     /// Starts to accept requests.

@@ -5,7 +5,7 @@ use super::{
     client_addresses::ClientAddresses,
     connection::{ConnectionSettings, builder, serve},
     connections::{Connections, Lifecycle},
-    handshake::ServerTls,
+    handshake::{ServerTls, client_certificate},
     listen::{Bound, BoundSocket, SocketFile, StartError},
     place::Place,
 };
@@ -15,11 +15,11 @@ use crate::{
     settings::Address,
     state::App,
 };
-use penstock_core::CompletionQueue;
+use penstock_core::{ClientIdentity, CompletionQueue};
 use penstock_tls::Alpn;
 use std::{
     io,
-    net::TcpStream as StdTcpStream,
+    net::{SocketAddr, TcpStream as StdTcpStream},
     os::unix::net::UnixStream as StdUnixStream,
     sync::{Arc, atomic::AtomicUsize},
     thread,
@@ -30,8 +30,8 @@ use tokio::{
     sync::{mpsc, watch},
 };
 
-/// An accepted socket, the index of its listener, and whether its peer is a program of this machine.
-type Accepted = (Socket, usize, bool);
+/// An accepted socket, the index of its listener, and the address of its client; `None` for Unix sockets.
+type Accepted = (Socket, usize, Option<SocketAddr>);
 
 enum Socket {
     Tcp(StdTcpStream),
@@ -49,7 +49,8 @@ pub(crate) struct IoThreads {
 #[derive(Clone)]
 struct IoThread {
     app: Arc<App>,
-    dispatchers: Arc<[Dispatchers]>,
+    /// Dispatcher of each listener.
+    dispatchers: Arc<[Dispatcher]>,
     settings: ConnectionSettings,
     lifecycle: watch::Receiver<Lifecycle>,
     open: Arc<AtomicUsize>,
@@ -61,13 +62,6 @@ struct IoThread {
 
 /// TLS of a listener, with the protocols that it offers; `None` for plain connections.
 type Encrypted = Option<(Arc<ServerTls>, Alpn)>;
-
-/// Dispatchers of one listener.
-struct Dispatchers {
-    all: Arc<Dispatcher>,
-    /// For peers that are programs of this machine.
-    local: Arc<Dispatcher>,
-}
 
 /// Returns the number of processors of this process: those of its affinity, within its control group's CPU quota.
 /// A quota is rounded down; at least 1.
@@ -118,11 +112,7 @@ impl IoThreads {
                     let completions = CompletionQueue::new();
                     let dispatchers = served
                         .iter()
-                        .map(|&served| {
-                            let all = Arc::new(Dispatcher::new(Arc::clone(&app), Some(completions.clone()), served));
-                            let local = if served.local { Arc::clone(&all) } else { Arc::new(all.for_local_peers()) };
-                            Dispatchers { all, local }
-                        })
+                        .map(|&served| Dispatcher::new(Arc::clone(&app), Some(completions.clone()), served))
                         .collect();
                     let builder = Arc::new(builder(&app.config.limits));
                     tokio::spawn(async move { completions.run().await });
@@ -137,6 +127,9 @@ impl IoThreads {
                     if let Some(bound) = bound {
                         accept_all(bound, &thread_state, &inboxes);
                         let app = Arc::clone(&thread_state.app);
+                        if let Some(keys) = &app.keys {
+                            tokio::spawn(Arc::clone(keys).watch(Arc::clone(&app.metrics), Arc::clone(&app.log)));
+                        }
                         tokio::spawn(async move { app.memory.watch(&app.metrics).await });
                         if let Some(tls) = tls {
                             tokio::spawn(tls.watch());
@@ -207,15 +200,15 @@ enum Acceptor {
 }
 
 impl Acceptor {
-    /// Returns the next socket, and whether its peer is a program of this machine.
-    async fn next(&self) -> io::Result<(Socket, bool)> {
+    /// Returns the next socket, and the address of its client; `None` for Unix sockets.
+    async fn next(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
         Ok(match self {
             Self::Tcp(listener) => {
                 let (socket, peer) = listener.accept().await?;
                 socket.set_nodelay(true)?;
-                (Socket::Tcp(socket.into_std()?), Address::Tcp(peer).is_local())
+                (Socket::Tcp(socket.into_std()?), Some(peer))
             }
-            Self::Unix(listener, _) => (Socket::Unix(listener.accept().await?.0.into_std()?), true),
+            Self::Unix(listener, _) => (Socket::Unix(listener.accept().await?.0.into_std()?), None),
         })
     }
 }
@@ -235,9 +228,9 @@ async fn accept(
             _ = lifecycle.wait_for(|lifecycle| *lifecycle == Lifecycle::Close) => return,
         };
         match accepted {
-            Ok((socket, is_local)) => {
+            Ok((socket, peer)) => {
                 // A thread that ended has closed its inbox; the server is closing.
-                let _ = inboxes[turn % inboxes.len()].send((socket, listener, is_local));
+                let _ = inboxes[turn % inboxes.len()].send((socket, listener, peer));
                 turn += 1;
             }
             // Out of descriptors, for example: a retry may succeed.
@@ -252,32 +245,33 @@ async fn accept(
 
 /// Serves the connections of this thread.
 async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
-    while let Some((socket, listener, is_local)) = inbox.recv().await {
+    while let Some((socket, listener, peer)) = inbox.recv().await {
         let IoThread { app, open, addresses, .. } = &thread_state;
-        let client = match (addresses, &socket) {
-            (Some(addresses), Socket::Tcp(socket)) => socket.peer_addr().ok().map(|peer| (addresses, peer)),
-            _ => None,
-        };
-        let Some(place) = Place::take(app, open, client) else { continue };
+        let Some(place) = Place::take(app, open, addresses.as_ref().zip(peer)) else { continue };
         let thread_state = thread_state.clone();
         tokio::spawn(async move {
             let _place = place;
-            let Dispatchers { all, local } = &thread_state.dispatchers[listener];
-            let dispatcher = Arc::clone(if is_local { local } else { all });
+            let dispatcher = |certificate| {
+                let address = peer.map(|peer| peer.ip().to_canonical());
+                let client = ClientIdentity { address, certificate, ..ClientIdentity::default() };
+                let is_local = peer.is_none_or(|peer| Address::Tcp(peer).is_local());
+                Arc::new(thread_state.dispatchers[listener].for_connection(client, is_local))
+            };
             match socket {
                 Socket::Tcp(socket) => {
                     let Ok(socket) = TcpStream::from_std(socket) else { return };
                     let Some((tls, alpn)) = &thread_state.encrypted[listener] else {
-                        return serve(socket, dispatcher, thread_state.settings).await;
+                        return serve(socket, dispatcher(None), thread_state.settings).await;
                     };
                     // Boxed: a plain connection has no room for it.
                     if let Some(socket) = Box::pin(tls.accept(socket, *alpn)).await {
-                        Box::pin(serve(socket, dispatcher, thread_state.settings.clone())).await;
+                        let certificate = client_certificate(&socket);
+                        Box::pin(serve(socket, dispatcher(certificate), thread_state.settings.clone())).await;
                     }
                 }
                 Socket::Unix(socket) => {
                     if let Ok(socket) = UnixStream::from_std(socket) {
-                        serve(socket, dispatcher, thread_state.settings).await;
+                        serve(socket, dispatcher(None), thread_state.settings).await;
                     }
                 }
             }

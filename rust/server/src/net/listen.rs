@@ -37,6 +37,9 @@ pub enum StartError {
     /// A certificate that cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
+    /// Keys that cannot be read.
+    #[error("keys_file: {0}")]
+    Keys(String),
     /// A thread that could not be started.
     #[error("cannot start an I/O thread: {0}")]
     Thread(io::Error),

@@ -49,7 +49,7 @@ impl Server {
     /// # Errors
     /// [`StartError`], in one line.
     pub fn start(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
-        let app = Arc::new(App::new(config, registry, metrics));
+        let app = Arc::new(App::new(config, registry, metrics).map_err(StartError::Keys)?);
         let config = &app.config;
         let tls = config.tls.as_ref().map(|tls| ServerTls::load(tls, &app.metrics, &app.log)).transpose()?;
         let tls = tls.map(Arc::new);
@@ -96,10 +96,13 @@ impl Server {
         self.listeners.iter().find(|listener| listener.metrics).map(|listener| &listener.address)
     }
 
-    /// Reads the certificates again if their files have changed.
-    pub fn reload_certificates(&self) {
+    /// Reads the certificates and keys again if their files have changed.
+    pub fn reload_files(&self) {
         if let Some(tls) = &self.tls {
             tls.reload();
+        }
+        if let Some(keys) = &self.app.keys {
+            keys.reload(&self.app.metrics, &self.app.log);
         }
     }
 

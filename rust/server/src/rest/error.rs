@@ -4,10 +4,13 @@ use crate::{body::Body, state::App};
 use bytes::Bytes;
 use http::{
     HeaderValue, Response, StatusCode,
-    header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER},
+    header::{ACCEPT_ENCODING, CONNECTION, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE},
 };
 use penstock_core::{Error, Kind};
 use penstock_wire::{coding::ACCEPTED, rest::error as wire};
+
+/// Challenge to clients without a valid key.
+const CHALLENGE: &str = "Bearer realm=\"penstock\"";
 
 /// Builds the response of an error.
 pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
@@ -21,6 +24,7 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
         headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
     }
     match error.kind() {
+        Kind::Unauthenticated => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE))),
         Kind::UnsupportedEncoding => drop(headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ACCEPTED))),
         // The rest of the body stays unread.
         kind if kind == Kind::TooLarge || error.is_slow_body() => {

@@ -34,6 +34,8 @@ pub(super) const REPOSITORY: Requirement = Requirement::Category(Category::Model
 pub(super) const STATISTICS: Requirement = Requirement::Category(Category::Statistics);
 pub(super) const TRACE: Requirement = Requirement::Category(Category::Trace);
 pub(super) const LOGGING: Requirement = Requirement::Category(Category::Logging);
+pub(super) const METRICS: Requirement = Requirement::Category(Category::Metrics);
+pub(super) const DEBUG: Requirement = Requirement::Category(Category::Debug);
 
 /// Description of a route that the document leaves out.
 pub(super) const HIDDEN: Doc = ("", Tag::Server, "");

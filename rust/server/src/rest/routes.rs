@@ -8,8 +8,8 @@ use super::{
     handlers::{batching, docs, live, models, repository, server, settings, shared_memory, statistics},
     operation::{GenerateMode, Operation, V1Verb},
     route::{
-        HEALTH, HIDDEN, LOGGING, METADATA, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY, STATISTICS, TRACE,
-        get, get_by, infer, post,
+        DEBUG, HEALTH, HIDDEN, LOGGING, METADATA, METRICS, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY,
+        STATISTICS, TRACE, get, get_by, infer, post,
     },
 };
 use penstock_wire::openapi::{Tag, Takes};
@@ -200,7 +200,7 @@ pub(crate) static ROUTES: &[Route] = &[
     post("/v2/repository/{repository}/models/{model}/unload", REPOSITORY, NAMED, HIDDEN).hidden(),
     get(
         "/debug/batching",
-        STATISTICS,
+        DEBUG,
         batching::report,
         ("batching", Tag::Server, "Measurements and decisions of each model's batching"),
     )
@@ -281,7 +281,7 @@ pub(crate) static ROUTES: &[Route] = &[
         CUDA_UNREGISTER,
         ("cuda_unregister", Tag::SharedMemory, NO_GPU),
     ),
-    get("/metrics", STATISTICS, server::metrics, ("metrics", Tag::Server, "Metrics for Prometheus"))
+    get("/metrics", METRICS, server::metrics, ("metrics", Tag::Server, "Metrics for Prometheus"))
         .text(server::OPENMETRICS),
     get_by("/", HEALTH, Handler::Negotiated(server::root), ("alive", Tag::V1, "Whether the server runs")).json("Alive"),
     get("/v1/models", METADATA, models::list, ("v1_models", Tag::V1, "The names of all models")).json("ModelNames"),
@@ -327,7 +327,7 @@ pub(crate) static ROUTES: &[Route] = &[
     get("/live", OPEN, live::page, ("live", Tag::Server, "A page that shows what the server does now"))
         .text(HTML)
         .of_live_page(),
-    get("/live/events", STATISTICS, live::events, ("live_events", Tag::Server, "Figures of the page as events"))
+    get("/live/events", DEBUG, live::events, ("live_events", Tag::Server, "Figures of the page as events"))
         .text("text/event-stream; charset=utf-8")
         .of_live_page(),
 ];

@@ -2,14 +2,11 @@
 
 use http::{HeaderMap, HeaderName};
 use penstock_core::{Error, Kind, Result};
-use std::{fmt, mem::discriminant};
+use std::fmt;
 use subtle::ConstantTimeEq as _;
 
 /// Prefix of a rule's header in gRPC metadata, as Triton's clients send it.
 const GRPC_PREFIX: &str = "triton-grpc-protocol-";
-
-/// Scheme before the server's key in the header `authorization`.
-const BEARER: &[u8] = b"Bearer ";
 
 /// Category of routes, in Triton's division.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,17 +23,21 @@ pub enum Category {
     ModelConfig,
     /// Loading and unloading.
     ModelRepository,
-    /// Statistics of models, and the metrics.
+    /// Statistics of models.
     Statistics,
     /// Trace settings.
     Trace,
     /// Log settings.
     Logging,
+    /// The metrics.
+    Metrics,
+    /// What the server does now, for operators.
+    Debug,
 }
 
 impl Category {
     /// All categories, by name.
-    pub const ALL: [(&'static str, Self); 9] = [
+    pub const ALL: [(&'static str, Self); 11] = [
         ("health", Self::Health),
         ("metadata", Self::Metadata),
         ("inference", Self::Inference),
@@ -46,7 +47,24 @@ impl Category {
         ("statistics", Self::Statistics),
         ("trace", Self::Trace),
         ("logging", Self::Logging),
+        ("metrics", Self::Metrics),
+        ("debug", Self::Debug),
     ];
+
+    /// Returns the name, which is that of a scope too.
+    pub(crate) fn name(self) -> &'static str {
+        // Each category has an entry.
+        Self::ALL.into_iter().find_map(|(name, category)| (category == self).then_some(name)).unwrap_or_default()
+    }
+
+    /// Returns the category whose rules apply to routes of this one, if it has none: before there were
+    /// the categories `metrics` and `debug`, these routes were statistics.
+    const fn wider(self) -> Option<Self> {
+        match self {
+            Self::Metrics | Self::Debug => Some(Self::Statistics),
+            _ => None,
+        }
+    }
 
     /// Returns the category of a name.
     pub fn from_name(name: &str) -> Option<Self> {
@@ -67,7 +85,6 @@ pub(crate) enum Requirement {
 #[derive(Clone, Default)]
 pub struct Access {
     rules: Vec<Rule>,
-    key: Option<Box<[u8]>>,
 }
 
 #[derive(Clone)]
@@ -91,25 +108,17 @@ impl Access {
         Ok(())
     }
 
-    /// Requires `authorization: Bearer <key>` in all categories without a rule, except health: probes have no key.
-    pub fn require_key(&mut self, key: &str) {
-        self.key = Some(key.as_bytes().into());
-    }
-
     /// Reports whether nothing is required.
     pub(crate) fn is_open(&self) -> bool {
-        self.rules.is_empty() && self.key.is_none()
+        self.rules.is_empty()
     }
 
     /// Checks the headers of a REST request.
     ///
     /// # Errors
     /// `Forbidden` that names the header.
-    pub(crate) fn check_rest(&self, requirement: Requirement, headers: &HeaderMap) -> Result<()> {
-        match requirement {
-            Requirement::Nothing => Ok(()),
-            Requirement::Category(category) => self.check(category, headers, |rule| &rule.header),
-        }
+    pub(crate) fn check_rest(&self, category: Category, headers: &HeaderMap) -> Result<()> {
+        if self.rules.is_empty() { Ok(()) } else { self.check(category, headers, |rule| &rule.header) }
     }
 
     /// Checks the metadata of a gRPC call.
@@ -117,7 +126,7 @@ impl Access {
     /// # Errors
     /// `Forbidden` that names the metadata's key.
     pub(crate) fn check_grpc(&self, category: Category, headers: &HeaderMap) -> Result<()> {
-        self.check(category, headers, |rule| &rule.metadata)
+        if self.rules.is_empty() { Ok(()) } else { self.check(category, headers, |rule| &rule.metadata) }
     }
 
     /// Returns the headers that rules require, over REST and gRPC.
@@ -126,8 +135,10 @@ impl Access {
     }
 
     fn check(&self, category: Category, headers: &HeaderMap, name: impl Fn(&Rule) -> &HeaderName) -> Result<()> {
-        let own = || self.rules.iter().filter(|rule| discriminant(&rule.category) == discriminant(&category));
-        let Some(first) = own().next() else { return self.check_key(category, headers) };
+        let of = |category| self.rules.iter().filter(move |rule| rule.category == category);
+        let category = if of(category).next().is_none() { category.wider().unwrap_or(category) } else { category };
+        let own = || of(category);
+        let Some(first) = own().next() else { return Ok(()) };
         let carries =
             |rule: &Rule| headers.get_all(name(rule)).iter().any(|given| equal(given.as_bytes(), &rule.secret));
         // All are compared, so that the time does not reveal which one matched.
@@ -136,23 +147,12 @@ impl Access {
             false => Err(forbidden(&format!("'{}'", name(first)))),
         }
     }
-
-    fn check_key(&self, category: Category, headers: &HeaderMap) -> Result<()> {
-        let Some(key) = self.key.as_ref().filter(|_| category != Category::Health) else { return Ok(()) };
-        let given = headers.get("authorization").map(http::HeaderValue::as_bytes);
-        // The scheme is case-insensitive.
-        let given = given.and_then(|given| given.split_at_checked(BEARER.len()));
-        match given {
-            Some((scheme, given)) if scheme.eq_ignore_ascii_case(BEARER) && equal(given, key) => Ok(()),
-            _ => Err(forbidden("'authorization' with a Bearer token")),
-        }
-    }
 }
 
 impl fmt::Debug for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let rules: Vec<_> = self.rules.iter().map(|rule| (rule.category, &rule.header)).collect();
-        f.debug_struct("Access").field("rules", &rules).field("has_key", &self.key.is_some()).finish()
+        f.debug_struct("Access").field("rules", &rules).finish()
     }
 }
 
@@ -172,8 +172,7 @@ mod tests {
     fn access_debug_output_hides_secrets() {
         let mut access = Access::default();
         access.restrict(Category::Logging, "admin", "hush-hush").unwrap();
-        access.require_key("top-secret");
         let shown = format!("{access:?}");
-        assert!(shown.contains("admin") && !shown.contains("hush") && !shown.contains("top-secret"), "{shown}");
+        assert!(shown.contains("admin") && !shown.contains("hush"), "{shown}");
     }
 }

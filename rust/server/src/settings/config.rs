@@ -4,6 +4,7 @@ use super::{
     access::Access,
     control::{BatchingDebug, Control},
     header_pattern::HeaderPattern,
+    keys::KeySettings,
     shared_cache::SharedCache,
     tls::Tls,
     tracing::Tracing,
@@ -57,6 +58,8 @@ pub struct Config {
     pub grpc_header_forward_pattern: Option<HeaderPattern>,
     /// Secrets that requests must carry.
     pub access: Access,
+    /// Keys of clients; `None` where none is needed.
+    pub keys: Option<KeySettings>,
     /// Deadline of every request; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
     /// Time for which a stopping server still serves, but reports that it is not ready.
@@ -370,6 +373,7 @@ impl Default for Config {
             http_header_forward_pattern: None,
             grpc_header_forward_pattern: None,
             access: Access::default(),
+            keys: None,
             request_timeout: None,
             drain_delay: Duration::ZERO,
             flush_interval: None,

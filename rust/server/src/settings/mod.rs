@@ -6,6 +6,7 @@ mod config;
 mod control;
 mod header_pattern;
 pub(crate) mod host_names;
+mod keys;
 mod shared_cache;
 mod tls;
 mod tracing;
@@ -18,6 +19,7 @@ pub use config::{
 };
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;
+pub use keys::KeySettings;
 pub use shared_cache::SharedCache;
 pub use tls::Tls;
 pub use tracing::Tracing;

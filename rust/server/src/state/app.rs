@@ -2,6 +2,7 @@
 
 use super::{memory_use::MemoryUse, request_guard::RequestGuard};
 use crate::{
+    keys::KeyStore,
     observe::{Log, TraceSettingsTable, live::Live, spans::Tracer},
     settings::{Action, Config, LogLevel},
     shared_memory::Regions,
@@ -50,6 +51,8 @@ impl Phase {
 pub(crate) struct App {
     /// Its configuration.
     pub(crate) config: Config,
+    /// Keys of clients; `None` where none is needed.
+    pub(crate) keys: Option<Arc<KeyStore>>,
     /// Its models.
     pub(crate) registry: Arc<Registry>,
     /// Its metrics.
@@ -83,15 +86,24 @@ impl App {
     }
 
     /// Creates a server that is starting.
-    pub(crate) fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Self {
+    ///
+    /// # Errors
+    /// The first problem of the file of keys.
+    pub(crate) fn new(
+        config: Config,
+        registry: Arc<Registry>,
+        metrics: Arc<Metrics>,
+    ) -> std::result::Result<Self, String> {
         let changes = watch::Sender::new(());
         let sender = changes.clone();
         registry.changes().listen(move || sender.send_replace(()));
         let log = Arc::new(Log::new(config.access_log, config.log_level, metrics.log_dropped.clone()));
         let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
         let memory = MemoryUse::new(config.limits.memory_shed);
-        Self {
+        let keys = config.keys.as_ref().map(|settings| KeyStore::load(settings, &log)).transpose()?.map(Arc::new);
+        Ok(Self {
             log,
+            keys,
             tracer,
             memory,
             live: Arc::default(),
@@ -106,7 +118,7 @@ impl App {
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
-        }
+        })
     }
 
     /// Returns the current phase.

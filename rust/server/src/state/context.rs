@@ -1,8 +1,13 @@
 //! Surroundings of a request: the server, its I/O thread and its listener.
 
-use super::{app::App, remote_cache::RemoteCache};
-use crate::{settings::SharedMemory, shared_memory::Regions};
-use penstock_core::{CompletionQueue, Error, Kind, Result};
+use super::{app::App, remote_cache::RemoteCache, visible_models::VisibleModels};
+use crate::{
+    keys::{Denied, Key},
+    settings::{Category, Requirement, SharedMemory},
+    shared_memory::Regions,
+};
+use http::HeaderMap;
+use penstock_core::{ClientIdentity, CompletionQueue, Error, Kind, Result};
 use std::sync::Arc;
 
 /// Extensions of every server.
@@ -31,9 +36,57 @@ pub(crate) struct Context {
     pub(crate) local: bool,
     /// Set where the peer is a program of this machine: a listener for others has such peers too.
     pub(crate) local_peer: bool,
+    /// The client: of its connection, and with keys of the request.
+    pub(crate) client: Arc<ClientIdentity>,
+    /// The key of the request; `None` where no keys are configured, and before the check.
+    pub(crate) key: Option<Arc<Key>>,
 }
 
 impl Context {
+    /// Returns the models that the client may see.
+    pub(crate) fn models(&self) -> VisibleModels<'_> {
+        VisibleModels::new(&self.app.registry, &self.app.metrics, self.key.as_deref())
+    }
+
+    /// Checks that a REST request carries the secret that its route requires, and that its key has the scope.
+    ///
+    /// # Errors
+    /// `Forbidden`; `Unauthenticated` without a key.
+    pub(crate) fn check_rest(&self, requirement: Requirement, headers: &HeaderMap) -> Result<()> {
+        let Requirement::Category(category) = requirement else { return Ok(()) };
+        self.app.config.access.check_rest(category, headers)?;
+        self.check_scope(category)
+    }
+
+    /// Checks the metadata of a gRPC call, as [`Context::check_rest`] does.
+    ///
+    /// # Errors
+    /// `Forbidden`; `Unauthenticated` without a key.
+    pub(crate) fn check_grpc(&self, category: Category, headers: &HeaderMap) -> Result<()> {
+        self.app.config.access.check_grpc(category, headers)?;
+        self.check_scope(category)
+    }
+
+    /// Checks that the request's key may see all models, for responses about all of them.
+    ///
+    /// # Errors
+    /// `Forbidden`; `Unauthenticated` without a key.
+    pub(crate) fn check_all_models(&self) -> Result<()> {
+        self.key.as_ref().map_or(Ok(()), |key| key.check_all_models()).map_err(|denied| self.refuse(denied))
+    }
+
+    fn check_scope(&self, category: Category) -> Result<()> {
+        self.key.as_ref().map_or(Ok(()), |key| key.check_scope(category)).map_err(|denied| self.refuse(denied))
+    }
+
+    /// Counts and logs a refusal, and returns its error.
+    pub(crate) fn refuse(&self, denied: Denied) -> Error {
+        if let Some(keys) = &self.app.keys {
+            keys.refused(&denied, &self.client, (&self.app.metrics, &self.app.log));
+        }
+        denied.error
+    }
+
     /// Returns the registered shared memory.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod memory_group;
 mod memory_use;
 mod remote_cache;
 mod request_guard;
+mod visible_models;
 
 pub(crate) use app::{App, Phase};
 pub(crate) use context::Context;

@@ -59,6 +59,7 @@ pub fn decode(spec: &ModelSpec, envelope: Envelope, limits: &Limits) -> Result<D
             parameters,
             headers: Headers::default(),
             outputs: plan.requested_indices(),
+            client: None,
         }));
     }
     let shared = shared_memory::boxed(inputs.shared, shared_outputs);

@@ -18,8 +18,9 @@ pub fn code(kind: Kind) -> i32 {
         Kind::Timeout => DEADLINE_EXCEEDED,
         Kind::NotFound => NOT_FOUND,
         Kind::AlreadyExists => ALREADY_EXISTS,
+        Kind::Unauthenticated => UNAUTHENTICATED,
         Kind::Forbidden => PERMISSION_DENIED,
-        Kind::TooLarge | Kind::Overloaded => RESOURCE_EXHAUSTED,
+        Kind::TooLarge | Kind::Overloaded | Kind::Throttled => RESOURCE_EXHAUSTED,
         Kind::MethodNotAllowed | Kind::UnsupportedEncoding | Kind::Unsupported => UNIMPLEMENTED,
         Kind::Handler | Kind::Internal => INTERNAL,
         Kind::Unavailable => UNAVAILABLE,
@@ -29,14 +30,15 @@ pub fn code(kind: Kind) -> i32 {
 /// Returns the error kind of a response's status code.
 ///
 /// `INTERNAL` and `UNKNOWN` are the model's fault, the likelier one; `RESOURCE_EXHAUSTED` is a full
-/// queue, the one of its two meanings for which a later try may help.
+/// queue, the one of its meanings for which a later try may help.
 pub fn kind(code: i32) -> Kind {
     match code {
         CANCELLED => Kind::Cancelled,
         DEADLINE_EXCEEDED => Kind::Timeout,
         NOT_FOUND => Kind::NotFound,
         ALREADY_EXISTS => Kind::AlreadyExists,
-        PERMISSION_DENIED | UNAUTHENTICATED => Kind::Forbidden,
+        PERMISSION_DENIED => Kind::Forbidden,
+        UNAUTHENTICATED => Kind::Unauthenticated,
         RESOURCE_EXHAUSTED => Kind::Overloaded,
         UNIMPLEMENTED => Kind::Unsupported,
         UNKNOWN | INTERNAL => Kind::Handler,
@@ -77,7 +79,9 @@ mod tests {
             ("too_large", 8),
             ("unsupported_encoding", 12),
             ("unsupported", 12),
+            ("unauthenticated", 16),
             ("forbidden", 7),
+            ("throttled", 8),
             ("overloaded", 8),
             ("unavailable", 14),
             ("timeout", 4),
@@ -90,12 +94,13 @@ mod tests {
 
     #[test]
     fn grpc_codes_map_back_to_kinds() {
-        for one in [Kind::InvalidInput, Kind::NotFound, Kind::Forbidden, Kind::Overloaded, Kind::Timeout] {
+        let kinds = [Kind::InvalidInput, Kind::NotFound, Kind::Unauthenticated, Kind::Forbidden, Kind::Overloaded];
+        for one in kinds.into_iter().chain([Kind::Timeout]) {
             assert_eq!(kind(code(one)), one);
         }
         assert_eq!([1, 2, 9, 12, 13, 14, 15, 16, 99].map(kind), {
-            use Kind::{Cancelled, Forbidden, Handler, Internal, InvalidInput, Unavailable, Unsupported};
-            [Cancelled, Handler, InvalidInput, Unsupported, Handler, Unavailable, Internal, Forbidden, Internal]
+            use Kind::{Cancelled, Handler, Internal, InvalidInput, Unauthenticated, Unavailable, Unsupported};
+            [Cancelled, Handler, InvalidInput, Unsupported, Handler, Unavailable, Internal, Unauthenticated, Internal]
         });
     }
 

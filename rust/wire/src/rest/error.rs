@@ -7,12 +7,13 @@ use penstock_core::{Error, Kind};
 pub const fn status(kind: Kind) -> u16 {
     match kind {
         Kind::InvalidInput | Kind::AlreadyExists => 400,
+        Kind::Unauthenticated => 401,
         Kind::Forbidden => 403,
         Kind::NotFound => 404,
         Kind::MethodNotAllowed => 405,
         Kind::TooLarge => 413,
         Kind::UnsupportedEncoding => 415,
-        Kind::Overloaded => 429,
+        Kind::Overloaded | Kind::Throttled => 429,
         Kind::Cancelled => 499,
         Kind::Handler | Kind::Internal => 500,
         Kind::Unsupported => 501,
@@ -35,7 +36,8 @@ pub fn body(error: &Error) -> Vec<u8> {
 /// Other statuses below 500 are the client's fault, others the server's.
 pub const fn kind(status: u16) -> Kind {
     match status {
-        401 | 403 => Kind::Forbidden,
+        401 => Kind::Unauthenticated,
+        403 => Kind::Forbidden,
         404 => Kind::NotFound,
         405 => Kind::MethodNotAllowed,
         413 => Kind::TooLarge,
@@ -70,7 +72,7 @@ mod tests {
 
     #[test]
     fn http_statuses_match_the_kinds() {
-        let expected = [400, 404, 400, 405, 413, 415, 501, 403, 429, 503, 504, 499, 500, 500];
+        let expected = [400, 404, 400, 405, 413, 415, 501, 401, 403, 429, 429, 503, 504, 499, 500, 500];
         assert_eq!(Kind::ALL.map(status), expected);
         let triton = |kind| status(Dialect::Triton.response_kind(kind));
         assert_eq!([Kind::Overloaded, Kind::Timeout].map(triton), [503, 503]);
@@ -85,12 +87,12 @@ mod tests {
     #[test]
     fn http_statuses_map_back_to_kinds() {
         // Of two kinds with one status, the likelier one.
-        let likelier = |kind: &Kind| !matches!(kind, Kind::Internal | Kind::AlreadyExists);
+        let likelier = |kind: &Kind| !matches!(kind, Kind::Internal | Kind::AlreadyExists | Kind::Throttled);
         for kind_of in Kind::ALL.into_iter().filter(likelier) {
             assert_eq!(kind(status(kind_of)), kind_of);
         }
         assert_eq!([422, 418, 502, 401, 599].map(kind), {
-            [Kind::InvalidInput, Kind::InvalidInput, Kind::Unavailable, Kind::Forbidden, Kind::Internal]
+            [Kind::InvalidInput, Kind::InvalidInput, Kind::Unavailable, Kind::Unauthenticated, Kind::Internal]
         });
     }
 

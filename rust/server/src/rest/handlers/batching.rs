@@ -14,7 +14,7 @@ use penstock_wire::rest::batching as wire;
 pub(crate) fn report(context: &Context, _: &PathParams) -> Result<Response<Body>> {
     match context.app.config.batching_debug {
         BatchingDebug::Off => Err(off("/debug/batching is off")),
-        BatchingDebug::Read | BatchingDebug::Change => Ok(error::json(200, wire::debug(&context.app.registry.all()))),
+        BatchingDebug::Read | BatchingDebug::Change => Ok(error::json(200, wire::debug(&context.models().all()))),
     }
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn check_change_enabled(context: &Context) -> Result<()> {
 /// `POST /v2/models/{model}[/versions/{version}]/batching`.
 pub(crate) fn change(context: &Context, params: &PathParams, body: &[u8]) -> Result<Vec<u8>> {
     let knobs = wire::knobs(body)?;
-    let model = context.app.registry.find(params.model(), params.version())?;
+    let model = context.models().find(params.model(), params.version())?;
     model.queue().tune(&knobs)?;
     Ok(wire::changed(&model))
 }

@@ -34,17 +34,17 @@ const SCRIPT: &str = concat!(
 
 /// SHA-256 of the style and the script: a browser accepts no other. A house test compares them.
 const STYLE_HASH: &str = "sha256-RfZ1WgQiTbKvTv/qwTMKoXQ3z9PjN4e7RUH9aRO7Ih0=";
-const SCRIPT_HASH: &str = "sha256-4lM7IRI072PkwmKX9YOoxpez/dhcPQ1fjOmtDb+lKRE=";
+const SCRIPT_HASH: &str = "sha256-XSbUT9Xqn7y6kO/5mJzVMHqBASREPj9KYgXMJX8ZWvE=";
 
 /// `GET /openapi.json`.
 pub(crate) fn document(context: &Context, _: &PathParams) -> Result<Response<Body>> {
-    Ok(describe(context, &context.app.registry.all()))
+    Ok(describe(context, &context.models().all()))
 }
 
 /// `GET /v2/models/{model}/docs/dataplane.json`.
 pub(crate) fn model_document(context: &Context, params: &PathParams) -> Result<Response<Body>> {
     let registry = &context.app.registry;
-    let explainer = registry.find(params.model(), None)?.spec().explainer_name();
+    let explainer = context.models().find(params.model(), None)?.spec().explainer_name();
     Ok(describe(context, &[registry.versions(params.model()), registry.versions(&explainer)].concat()))
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn page(_: &Context, _: &PathParams) -> Result<Response<Body>> {
 
 /// `GET /v2/models/{model}/docs`.
 pub(crate) fn model_page(context: &Context, params: &PathParams) -> Result<Response<Body>> {
-    context.app.registry.find(params.model(), None)?;
+    context.models().find(params.model(), None)?;
     page(context, params)
 }
 

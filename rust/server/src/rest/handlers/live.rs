@@ -38,7 +38,7 @@ const SCRIPT: &str = concat!(
 
 /// SHA-256 of the style and the script: a browser accepts no other. A house test compares them.
 const STYLE_HASH: &str = "sha256-6VZn7AXgD+iRB0m4FKP6RpA49kF/2B5DW0tbIndTb1g=";
-const SCRIPT_HASH: &str = "sha256-HQB0jn0NXUHOmmaPXQZcoVxV8Br5QJnN2ld+1hUnS+Y=";
+const SCRIPT_HASH: &str = "sha256-htzCdZ8VAP3B4YWMyus9dERseXN8zhQ3Ys7gruSvLao=";
 
 /// `GET /live`.
 pub(crate) fn page(_: &Context, _: &PathParams) -> Result<Response<Body>> {
@@ -58,6 +58,7 @@ pub(crate) fn events(context: &Context, _: &PathParams) -> Result<Response<Body>
             "the events of /live never end, a call in this process would not return",
         ));
     }
+    context.check_all_models()?;
     let Some((viewer, feed)) = context.app.live.join() else {
         let text =
             format!("{MAX_VIEWERS} viewers watch this server at /live already, and no more are served: close one");

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// `GET /v2/models` and `/v1/models`.
 pub(crate) fn list(context: &Context, _: &PathParams) -> Result<Response<Body>> {
-    let models = context.app.registry.all();
+    let models = context.models().all();
     // An explainer has a colon in its name. It is listed under the model that it explains.
     let mut names: Vec<&str> =
         models.iter().map(|model| &*model.spec().name).filter(|name| !name.contains(':')).collect();
@@ -39,12 +39,12 @@ pub(crate) fn config(context: &Context, params: &PathParams) -> Result<Response<
 /// `GET /v2/models/{model}[/versions/{version}]/ready` and `/v1/models/{model}[/versions/{version}]`: 503 with the
 /// reason for a model that takes no requests.
 pub(crate) fn ready(context: &Context, params: &PathParams) -> Result<Response<Body>> {
-    let reason = context.app.registry.not_ready_reason(params.model(), params.version())?;
+    let reason = context.models().not_ready_reason(params.model(), params.version())?;
     let is_leaving = context.app.phase() >= Phase::Leaving;
     let reason = context.app.not_ready_reason().filter(|_| is_leaving).or(reason.as_deref());
     Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::model_ready(params.model(), reason)))
 }
 
 fn find(context: &Context, params: &PathParams) -> Result<Arc<Model>> {
-    context.app.registry.find(params.model(), params.version())
+    context.models().find(params.model(), params.version())
 }

@@ -7,12 +7,13 @@ use penstock_wire::{named_repository, rest::repository as wire};
 
 /// `POST /v2/repository/index`.
 pub(crate) fn index(context: &Context, _: &PathParams, body: &[u8]) -> Result<Vec<u8>> {
-    Ok(wire::index(&context.app.registry.index(), wire::ready(body)?))
+    Ok(wire::index(&context.models().index(), wire::ready(body)?))
 }
 
 /// `POST /v2/repository/models/{model}/load`.
 pub(crate) async fn load(context: &Context, params: &PathParams, body: Bytes) -> Result<Vec<u8>> {
     let load = offload::run(body.len(), move || wire::load(&body)).await?;
+    context.models().check(params.model())?;
     context.app.control(params.model(), Action::Load(load)).await?;
     Ok(wire::done(params.model(), "load"))
 }
@@ -20,6 +21,7 @@ pub(crate) async fn load(context: &Context, params: &PathParams, body: Bytes) ->
 /// `POST /v2/repository/models/{model}/unload`.
 pub(crate) async fn unload(context: &Context, params: &PathParams, body: Bytes) -> Result<Vec<u8>> {
     wire::unload(&body)?;
+    context.models().check(params.model())?;
     context.app.control(params.model(), Action::Unload).await?;
     Ok(wire::done(params.model(), "unload"))
 }

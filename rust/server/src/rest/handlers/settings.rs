@@ -30,7 +30,7 @@ pub(crate) fn trace(context: &Context, params: &PathParams) -> Result<Response<B
 /// `POST /v2[/models/{model}]/trace/setting`.
 pub(crate) fn set_trace(context: &Context, params: &PathParams, body: &[u8]) -> Result<Vec<u8>> {
     let app = &context.app;
-    let model = params.get("model").map(|name| app.registry.find(name, None)).transpose()?;
+    let model = params.get("model").map(|name| context.models().find(name, None)).transpose()?;
     let name = model.map(|model| model.spec().name.clone());
     let (settings, server) = app.trace.update(name, |settings| settings.changed_by_json(body))?;
     Ok(settings.json(&server))

@@ -53,14 +53,14 @@ async fn compute_response<B: RequestBody>(
 ) -> std::result::Result<Response<Body>, Failure> {
     let Inference { path, headers, mut body, .. } = request;
     let app = &context.app;
-    let find = || app.registry.find(&path.model, path.version.as_deref());
+    let find = || context.models().find(&path.model, path.version.as_deref());
     let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
     let (mut decoded, form) = decode(app, &model, mode, (headers, body), &mut guard).await?;
     guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(metadata) = &mut decoded.request.metadata {
-        metadata.headers = request_headers::visible(headers);
+        request_headers::describe_client(context, metadata, headers);
     }
-    decoded.request.schedule.client = request_headers::client(&model, headers);
+    decoded.request.schedule.client = request_headers::client(context, &model, headers);
     let deadline = telemetry.deadline(headers, decoded.timeout)?;
     let record = StreamTelemetry::new(app, telemetry, (&model, &decoded.plan.id), status);
     let call = RequestScope { record, guard, deadline };

@@ -68,7 +68,7 @@ pub(crate) async fn respond<B: RequestBody>(
     call: PlatformCall,
     request: Request<'_, B>,
 ) -> Response<Body> {
-    if let Err(error) = context.app.config.access.check_rest(call.requirement(), request.headers) {
+    if let Err(error) = context.check_rest(call.requirement(), request.headers) {
         return error::response(&context.app, &error);
     }
     match call {
@@ -88,7 +88,7 @@ pub(crate) async fn respond<B: RequestBody>(
 fn health(context: &Context, platforms: &Platforms) -> Response<Body> {
     let ready = match context.app.not_ready_reason() {
         Some(reason) => Err(Error::new(Kind::Unavailable, reason)),
-        None => model(context, platforms).and_then(|name| context.app.registry.find(&name, None)?.check_ready()),
+        None => model(context, platforms).and_then(|name| context.models().find(&name, None)?.check_ready()),
     };
     match ready {
         Ok(()) => error::json(200, metadata::ready(None)),
@@ -147,7 +147,7 @@ fn model(context: &Context, platforms: &Platforms) -> Result<String> {
     if let Some(name) = &platforms.model {
         return Ok(name.clone());
     }
-    let models = context.app.registry.all();
+    let models = context.models().all();
     // An explainer has a colon in its name.
     let mut names: Vec<&str> =
         models.iter().map(|model| &*model.spec().name).filter(|name| !name.contains(':')).collect();

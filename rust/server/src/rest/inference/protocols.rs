@@ -26,7 +26,7 @@ pub(crate) async fn respond<B: RequestBody>(
         Operation::Infer => infer(context, request).await,
         Operation::Plain => {
             let path = &request.path;
-            let model = context.app.registry.find(&path.model, path.version.as_deref());
+            let model = context.models().find(&path.model, path.version.as_deref());
             if model.is_ok_and(|model| model.spec().streams && !model.spec().raw_requests) {
                 return Box::pin(generate(context, GenerateMode::PlainStream, request)).await;
             }

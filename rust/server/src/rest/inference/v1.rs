@@ -32,11 +32,11 @@ fn key(verb: V1Verb, form: Form) -> &'static str {
 
 /// Finds the model that answers: the named one, or its explainer.
 fn find(context: &Context, verb: V1Verb, path: &ModelPath<'_>) -> Result<Arc<Model>> {
-    let registry = &context.app.registry;
-    let model = registry.find(&path.model, path.version.as_deref())?;
+    let models = context.models();
+    let model = models.find(&path.model, path.version.as_deref())?;
     match verb {
         V1Verb::Predict => Ok(model),
-        V1Verb::Explain => registry.find(&model.spec().explainer_name(), Some(&model.spec().version)).map_err(|_| {
+        V1Verb::Explain => models.find(&model.spec().explainer_name(), Some(&model.spec().version)).map_err(|_| {
             Error::new(
                 Kind::Unsupported,
                 format!(

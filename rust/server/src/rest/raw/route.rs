@@ -45,6 +45,12 @@ pub(crate) struct Target {
     path_params: Vec<(Arc<str>, String)>,
 }
 
+impl Target {
+    pub(crate) fn model_name(&self) -> &str {
+        &self.model.spec().name
+    }
+}
+
 /// Finds the target of a method and a path. A path that is not UTF-8 once decoded has none. \n /// \n /// # Errors \n
 /// /// The methods of the path, where it has others.
 pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Result<Option<Target>, String> {
@@ -229,9 +235,9 @@ async fn stream(
 ) -> Result<Response<Body>> {
     let app = &context.app;
     if let Some(metadata) = &mut decoded.request.metadata {
-        metadata.headers = request_headers::visible(headers);
+        request_headers::describe_client(context, metadata, headers);
     }
-    decoded.request.schedule.client = request_headers::client(model, headers);
+    decoded.request.schedule.client = request_headers::client(context, model, headers);
     let mut responses = Responses::start(context, model, decoded, scope)?;
     let Some(first) = responses.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
     let head = first.response.head.unwrap_or_default();

@@ -124,7 +124,7 @@ fn every_route_has_its_category() {
     assert_eq!(get_category("/v2/models/m/versions/1/config"), Category::ModelConfig);
     assert_eq!(get_category("/v2/models/m/versions/1/stats"), Category::Statistics);
     assert_eq!(get_category("/v2/models/stats"), Category::Statistics);
-    assert_eq!(get_category("/metrics"), Category::Statistics);
+    assert_eq!(get_category("/metrics"), Category::Metrics);
     assert_eq!(get_category("/v2/models/m/trace/setting"), Category::Trace);
     assert_eq!(get_category("/v2/trace/setting"), Category::Trace);
     assert_eq!(get_category("/v2/logging"), Category::Logging);
@@ -133,7 +133,7 @@ fn every_route_has_its_category() {
     assert_eq!(post_category("/v2/repository/models/m/load"), Category::ModelRepository);
     assert_eq!(post_category("/v2/models/m/batching"), Category::ModelRepository);
     assert_eq!(post_category("/v2/models/m/versions/1/batching"), Category::ModelRepository);
-    assert_eq!(get_category("/debug/batching"), Category::Statistics);
+    assert_eq!(get_category("/debug/batching"), Category::Debug);
     for path in ["/v2/models/m/infer", "/v2/models/m/versions/1/generate_stream", "/v1/models/m:predict"] {
         assert_eq!(post_category(path), Category::Inference, "{path}");
     }

@@ -75,7 +75,10 @@ fn each_model_has_an_operation_and_example() {
     assert_eq!(*example, json!({"inputs": [input("a"), input("b")]}));
     let responses = operation["responses"].as_object().unwrap();
     let statuses: Vec<&str> = responses.keys().map(String::as_str).collect();
-    assert_eq!(statuses, ["200", "400", "403", "404", "413", "414", "415", "429", "431", "500", "501", "503", "504"]);
+    assert_eq!(
+        statuses,
+        ["200", "400", "401", "403", "404", "413", "414", "415", "429", "431", "500", "501", "503", "504"]
+    );
     assert!(document["paths"].get("/v2/models/{model}/infer").is_none());
     assert!(document["paths"]["/v2/models/add/versions/1/infer"]["post"].is_object());
 }

@@ -108,7 +108,7 @@ function refused(answer, words) {
   try { message = JSON.parse(words).error || words; } catch { /* As it came, then. */ }
   const after = answer.headers.get("retry-after");
   const key = h("p", {}, h("a", { href: "#access", onclick: () => { refusal = message; } }, "Enter the key"));
-  return [notice(message, after ? ` Try again in ${after} s.` : ""), answer.status === 403 ? key : ""];
+  return [notice(message, after ? ` Try again in ${after} s.` : ""), wantsKey(answer) ? key : ""];
 }
 
 // Shows a response in `result`, and its status and size by `tell`. Returns the error's message, if it is one.

@@ -88,7 +88,7 @@ async function load() {
     routes = readRoutes(api);
   } else {
     const said = await answer.json().catch(() => ({}));
-    if (answer.status !== 403) throw new Error(said.error || `${source} answered ${answer.status}`);
+    if (!wantsKey(answer)) throw new Error(said.error || `${source} answered ${answer.status}`);
     refusal = said.error || "The server asks for a key.";
   }
   drawTop();

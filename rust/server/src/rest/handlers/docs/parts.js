@@ -91,13 +91,16 @@ const prose = (words) => h("p", { class: "lead" }, marked(words));
 const chip = (kind, words) => h("span", { class: `chip ${kind}` }, words);
 const notice = (...words) => h("p", { class: "notice", role: "alert" }, words);
 
+// Whether a key is missing, wrong or not enough.
+const wantsKey = (answer) => answer.status === 401 || answer.status === 403;
+
 // A chip that says whether a route answers 200.
 function readiness(path) {
   const found = chip("", "asking");
   ask(path).then(async (answer) => {
     const said = answer.ok ? {} : await answer.json().catch(() => ({}));
     found.className = `chip ${answer.ok ? "good" : "bad"}`;
-    found.textContent = answer.ok ? "ready" : answer.status === 403 ? "asks for a key" : "not ready";
+    found.textContent = answer.ok ? "ready" : wantsKey(answer) ? "asks for a key" : "not ready";
     if (said.error) found.title = said.error;
   }).catch(() => {
     found.className = "chip bad";

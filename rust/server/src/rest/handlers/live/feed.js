@@ -72,7 +72,7 @@ async function follow() {
     const connected = () => { pause = 1; showLink("good", "live"); showNotice(null); };
     const refusal = await read(connected).catch(() => null);
     rememberGap();
-    if (refusal && (refusal.status === 403 || refusal.status === 404)) {
+    if (refusal && [401, 403, 404].includes(refusal.status)) {
       showLink("bad", "refused");
       return showNotice(refusal);
     }

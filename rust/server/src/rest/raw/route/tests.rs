@@ -37,7 +37,7 @@ fn serve(config: Config, routes: &[&str], handler: Handler) -> TestServer {
     let spec = ModelSpec { name: "m".into(), raw_requests: true, routes, fallback, ..ModelSpec::default() };
     let model = Arc::new(Model::new(spec, &metrics));
     start(&registry, &model, handler);
-    let server = InProcess::new(config, Arc::clone(&registry), Arc::clone(&metrics));
+    let server = InProcess::new(config, Arc::clone(&registry), Arc::clone(&metrics)).unwrap();
     server.set_ready();
     TestServer { server, registry, model, metrics }
 }
