@@ -167,6 +167,10 @@ class Server:
         """`HOST:PORT` or `unix:/path` of gRPC; None when off or not started."""
 
     @property
+    def admin_address(self) -> str | None:
+        """The address for operators; None when it is off or not started."""
+
+    @property
     def metrics_address(self) -> str | None:
         """The address of the metrics listener; None when off or not started."""
 

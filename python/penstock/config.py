@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from penstock._config import access, otlp, rules, settings
+from penstock._config import access, admin_address, otlp, rules, settings
 from penstock._config.resolve import Sources, resolve
 from penstock._config.server_options import ServerOptions
 from penstock._config.sources import Defaults
@@ -53,6 +53,13 @@ class ServerConfig:
         "further addresses, separated by commas: http=ADDRESS, grpc=ADDRESS, or metrics=ADDRESS for /metrics alone, "
         "without authentication",
     )
+    admin: str | None = _setting(
+        None, "address", "address for operators, with all routes; those of `admin_only` are served here only"
+    )
+    admin_only: tuple[str, ...] = _setting(
+        admin_address.OF_OPERATORS, "names", "categories of routes that only `admin` serves, separated by commas"
+    )
+    admin_open: bool = _setting(False, "switch", "an `admin` address for other machines without a key")
     tls_certificate: tuple[str, ...] = _setting(
         (), "files", "PEM files of certificates, each with its chain; the first is for clients that name no other"
     )

@@ -128,7 +128,7 @@ def test_restrictions_apply_to_hosting_routes() -> None:
     with Client(rows, sagemaker=True, api_key="k") as client:
         transport = InProcess(client)
         assert transport.request("GET", "/ping").status == 200
-        post(transport, "/invocations", V2).refusal(403)
+        post(transport, "/invocations", V2).refusal(401)
 
 
 def test_hosting_routes_over_a_socket() -> None:

@@ -44,7 +44,7 @@ def options() -> dict[str, set[str]]:
 
 
 def options_of(parser: argparse.ArgumentParser) -> Iterator[str]:
-    """Options of a parser, and of its own subcommands."""
+    """Options of a parser and of its subcommands."""
     for action in parser._actions:
         yield from action.option_strings
         if isinstance(action, argparse._SubParsersAction):

@@ -220,7 +220,7 @@ def test_penstocks_client_raises_unauthenticated(server: Server) -> None:
         with Client(url) as client, pytest.raises(Unauthenticated, match="a key is needed"):
             client.infer("who", x=1.0)
         with Client(url, headers=bearer(KEY)) as client:
-            assert json.loads(client.infer("who", x=1.0).to_python())[0] == "batch-team"
+            assert json.loads(client.infer("who", x=1.0).json())[0] == "batch-team"
 
 
 @model

@@ -51,7 +51,7 @@ def test_api_key_guards_routes_of_every_method() -> None:
     with Server(routed.score, **PORTS, api_key="secret") as server:
         for method in ("GET", "POST"):
             with httpx.Client(base_url=server.http_url) as client:
-                assert client.request(method, "/score/a").status_code == 403
+                assert client.request(method, "/score/a").status_code == 401
                 assert client.request(method, "/score/a", headers={"Authorization": "Bearer secret"}).status_code == 200
 
 

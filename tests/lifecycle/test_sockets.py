@@ -256,7 +256,7 @@ def test_metrics_on_a_separate_address() -> None:
         assert (response.status, b"penstock_connections" in response.body) == (200, True)
         assert get(server.http_url, "/metrics").status == 403
         assert infer(url, "double", {"x": X}).status == 404
-        assert [get(url, path).status for path in ("/v2", "/v2/health/live", "/v2/models/double")] == [404] * 3
+        assert [get(url, path).status for path in ("/v2", "/v2/models", "/v2/models/double")] == [404] * 3
         with Connection(url) as connection:
             assert connection.send_request("POST", "/metrics").status == 405
             assert connection.send_request("GET", "/metrics", headers={"a": "b" * 70_000}).status == 431

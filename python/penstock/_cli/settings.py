@@ -13,7 +13,17 @@ from penstock.config import ServerConfig
 __all__ = ["GROUPS", "add_settings"]
 
 GROUPS = {
-    "addresses": ("http", "grpc", "listeners", "allowed_hosts", "attach", "pid_file"),
+    "addresses": (
+        "http",
+        "grpc",
+        "listeners",
+        "admin",
+        "admin_only",
+        "admin_open",
+        "allowed_hosts",
+        "attach",
+        "pid_file",
+    ),
     "TLS": (
         "tls_certificate",
         "tls_key",

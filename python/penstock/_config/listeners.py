@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -15,6 +16,7 @@ __all__ = [
     "check_entry",
     "entry_with_host",
     "is_address",
+    "is_local",
     "with_host",
 ]
 
@@ -47,6 +49,19 @@ def is_address(value: object) -> bool:
 def bare(address: str) -> str:
     """The address without the prefix that leaves out TLS."""
     return address.removeprefix(PLAIN)
+
+
+def is_local(address: str) -> bool:
+    """Returns whether only programs of this machine reach an address."""
+    address = bare(address)
+    host = address.rpartition(":")[0].strip("[]")
+    if address.startswith("unix:") or host == "localhost":
+        return True
+    try:
+        found = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return (getattr(found, "ipv4_mapped", None) or found).is_loopback
 
 
 def with_host(text: Any) -> Any:

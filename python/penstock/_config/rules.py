@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from penstock._config import access, listeners, otlp
+from penstock._config import access, admin_address, listeners, otlp
 from penstock._config.sources import VERTEX_ROUTES
 
 __all__ = ["Broken", "broken"]
@@ -112,6 +112,10 @@ _RULES = tuple(
         (("tls_client_crl", "tls_client"), _check_of_clients),
         (("grpc", "http"), _check_grpc),
         (("listeners", "http", "grpc"), listeners.check_conflicts),
+        (("admin_only",), admin_address.check_categories),
+        (("admin_open", "admin"), admin_address.check_open),
+        (("admin", "http", "grpc", "listeners"), admin_address.check_address),
+        (("admin", "admin_open", "keys_file", "api_key", "tls_client"), admin_address.check_guard),
         (("vertex", *VERTEX_ROUTES), _check_vertex),
         (("load_models", "model_control"), _check_explicit),
         (("load_files", "model_control"), _check_explicit),

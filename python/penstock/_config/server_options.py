@@ -18,6 +18,9 @@ class ServerOptions(TypedDict, total=False):
     http: str | int | None
     grpc: str | int | None
     listeners: str | Iterable[str]
+    admin: str | int | None
+    admin_only: str | Iterable[str]
+    admin_open: bool
     tls_certificate: str | Iterable[str]
     tls_key: str | Iterable[str]
     tls_client: Literal["off", "optional", "required"]

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from penstock._config import listeners, tls
 from penstock._model.describe import batching_text, inputs_text, outputs_text
 from penstock._spec import datatypes
 
@@ -44,12 +45,34 @@ def describe(server: Server, models: Sequence[Any], greetings: Greetings | None 
         lines.append(f"docs  {server.http_url}/docs")
     if server.http_address and server.config.live != "off" and not server.http_url.startswith("unix:"):
         lines.append(f"live  {server.http_url}/live")
+    if server.admin_address:
+        lines.append(f"admin  {server.admin_url}{_listening(server.admin_url, server.admin_address)}")
+    lines += _exposed(server)
     if server.attach_address:
         lines.append(f"attach  {server.attach_address}")
     for folder in server.config.repository:
         lines.append(f"repository  {folder} ({server.config.model_control})")
     lines += [f"try   {text}" for text in _examples_of(server, models, greetings)]
     return "\n".join([_title(), *lines, ""])
+
+
+def _exposed(server: Server) -> list[str]:
+    """A line for each address that other machines reach, with what protects it."""
+    config = server.config
+    has_key = config.keys_file is not None or config.api_key is not None
+    certificate = "certificates of clients" if config.tls_client == "required" else ""
+    found = [("http", server.http_address, config.http), ("grpc", server.grpc_address, config.grpc)]
+    found += [("admin", server.admin_address, config.admin)]
+    by_address: dict[str, tuple[list[str], str]] = {}
+    for kind, address, configured in found:
+        if address is not None and not listeners.is_local(address):
+            by_address.setdefault(address, ([], configured or ""))[0].append(kind)
+    lines = []
+    for address, (kinds, configured) in by_address.items():
+        encrypted = tls.is_encrypted(config.tls_certificate, config.http if configured == "same" else configured)
+        guards = ["TLS" if encrypted else "no TLS", "keys" if has_key else "no key", certificate if encrypted else ""]
+        lines.append(f"exposed  {address} {', '.join(kinds)} ({', '.join(filter(None, guards))})")
+    return lines
 
 
 def _examples_of(server: Server, models: Sequence[Any], greetings: Greetings | None) -> Sequence[str]:

@@ -111,6 +111,11 @@ class Server:
         return self._core.metrics_address if self._core else None
 
     @property
+    def admin_address(self) -> str | None:
+        """Address for operators, `HOST:PORT` or `unix:/path`; None when it is off or not started."""
+        return self._core.admin_address if self._core else None
+
+    @property
     def attach_address(self) -> str | None:
         """Address for attaching processes, `unix:/path`; None when it is off or not started."""
         return self._listener.address if self._listener else None
@@ -124,6 +129,17 @@ class Server:
         """
         address = client_address(self.http_address, "HTTP")
         scheme = "https" if tls.is_encrypted(self.config.tls_certificate, self.config.http) else "http"
+        return address if address.startswith("unix:") else f"{scheme}://{address}"
+
+    @property
+    def admin_url(self) -> str:
+        """URL of the admin address for clients of this machine, as `http_url`.
+
+        Raises:
+            StartupError: it is off, or the server is not started.
+        """
+        address = client_address(self.admin_address, "admin")
+        scheme = "https" if tls.is_encrypted(self.config.tls_certificate, self.config.admin) else "http"
         return address if address.startswith("unix:") else f"{scheme}://{address}"
 
     @property

@@ -8,7 +8,7 @@ use penstock_core::{
     metrics::Metrics,
     testing::{batching, fp32, fp32_spec, run_closure, values},
 };
-use penstock_server::{Address, Config, Listener, Server};
+use penstock_server::{Address, Config, Listener, Server, Serves};
 use smallvec::smallvec;
 use std::{sync::Arc, thread, time::Duration};
 
@@ -27,8 +27,8 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let grpc = arguments.next().unwrap_or_else(|| "127.0.0.1:8001".to_owned()).parse()?;
     let config = Config {
         listeners: vec![
-            Listener { address: Address::Tcp(http), rest: true, grpc: false, metrics: false, tls: false },
-            Listener { address: Address::Tcp(grpc), rest: false, grpc: true, metrics: false, tls: false },
+            Listener { address: Address::Tcp(http), serves: Serves { rest: true, ..Serves::default() }, tls: false },
+            Listener { address: Address::Tcp(grpc), serves: Serves { grpc: true, ..Serves::default() }, tls: false },
         ],
         ..Config::default()
     };

@@ -7,9 +7,10 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessLog, Address, BatchingDebug, Category, CertificateFiles, ClientAuth, CloudEvents, Compression,
-    Config, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, MinVersion, PlatformRoutes, Platforms,
-    SharedCache, SharedMemory, Tls, TlsSettings, Tracing, default_max_inflight_bytes,
+    Access, AccessLog, Address, BatchingDebug, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
+    Compression, Config, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, MinVersion,
+    PlatformRoutes, Platforms, Serves, SharedCache, SharedMemory, Tls, TlsSettings, Tracing,
+    default_max_inflight_bytes,
 };
 use pyo3::prelude::*;
 use std::{net::ToSocketAddrs as _, path::PathBuf, time::Duration};
@@ -42,6 +43,7 @@ impl<'py> ServerConfig<'_, 'py> {
         let several = Config {
             access: self.access()?,
             keys: self.keys()?,
+            admin_only: self.admin_only()?,
             platforms: self.platforms()?,
             cloud_events: self.cloud_events()?,
             shared_cache: self.shared_cache()?,
@@ -146,23 +148,32 @@ impl<'py> ServerConfig<'_, 'py> {
         let entries: Vec<String> = self.get("listeners")?;
         let is_encrypted = !self.get::<Vec<String>>("tls_certificate")?.is_empty();
         let main = main.iter().filter_map(|(kind, address)| Some((*kind, address.as_deref()?)));
+        let admin: Option<String> = self.get("admin")?;
+        let further = entries.iter().filter_map(|entry| entry.split_once('='));
         let mut listeners: Vec<(&str, Listener)> = Vec::new();
-        for (kind, text) in main.chain(entries.iter().filter_map(|entry| entry.split_once('='))) {
-            let (rest, grpc, metrics) = (kind == "http", kind == "grpc", kind == "metrics");
+        for (kind, text) in main.chain(further).chain(admin.as_deref().map(|address| ("admin", address))) {
+            let serves = match kind {
+                "http" => Serves { rest: true, ..Serves::default() },
+                "grpc" => Serves { grpc: true, ..Serves::default() },
+                "admin" => Serves { rest: true, grpc: true, admin: true, ..Serves::default() },
+                _ => Serves { metrics: true, ..Serves::default() },
+            };
             // Each port 0 becomes another port.
             match listeners.iter_mut().find(|(known, _)| *known == text && !text.ends_with(":0")) {
-                Some((_, same)) => (same.rest, same.grpc) = (same.rest || rest, same.grpc || grpc),
+                Some((_, same)) => {
+                    same.serves.rest |= serves.rest;
+                    same.serves.grpc |= serves.grpc;
+                }
                 None => {
                     let plain = text.strip_prefix("plain:");
                     let address = address(self.0.py(), plain.unwrap_or(text))?;
-                    let tls = is_encrypted && plain.is_none();
-                    listeners.push((text, Listener { address, rest, grpc, metrics, tls }));
+                    listeners.push((text, Listener { address, serves, tls: is_encrypted && plain.is_none() }));
                 }
             }
         }
         let mut listeners: Vec<_> = listeners.into_iter().map(|(_, listener)| listener).collect();
         if let Some(first) = listeners.first_mut().filter(|_| is_shared) {
-            first.grpc = true;
+            first.serves.grpc = true;
         }
         Ok(listeners)
     }
@@ -186,6 +197,15 @@ impl<'py> ServerConfig<'_, 'py> {
     /// The default time to drain, in seconds.
     pub(crate) fn drain_timeout(&self) -> PyResult<f64> {
         self.get("drain_timeout")
+    }
+
+    /// The categories that only the admin address serves.
+    fn admin_only(&self) -> PyResult<Categories> {
+        if self.get::<Option<String>>("admin")?.is_none() {
+            return Ok(Categories::default());
+        }
+        let names: Vec<String> = self.get("admin_only")?;
+        Ok(Categories::of(names.iter().filter_map(|name| Category::from_name(name))))
     }
 
     fn keys(&self) -> PyResult<Option<KeySettings>> {

@@ -35,6 +35,7 @@ struct Addresses {
     http: Option<String>,
     grpc: Option<String>,
     metrics: Option<String>,
+    admin: Option<String>,
     descriptors: Vec<i32>,
 }
 
@@ -92,6 +93,7 @@ impl Server {
             http: text(server.http_address()),
             grpc: text(server.grpc_address()),
             metrics: text(server.metrics_address()),
+            admin: text(server.admin_address()),
             descriptors: server.descriptors().to_vec(),
         };
         if let Err(error) = self.host.load(py) {
@@ -118,6 +120,11 @@ impl Server {
     #[getter]
     fn metrics_address(&self) -> Option<String> {
         lock(&self.addresses).metrics.clone()
+    }
+
+    #[getter]
+    fn admin_address(&self) -> Option<String> {
+        lock(&self.addresses).admin.clone()
     }
 
     /// The listening descriptors, until the server has stopped.

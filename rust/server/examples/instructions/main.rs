@@ -19,7 +19,7 @@ use penstock_core::{
     metrics::Metrics,
     testing::{batching, fp32, fp32_spec, run_closure, values},
 };
-use penstock_server::{Address, Config, Listener, Server};
+use penstock_server::{Address, Config, Listener, Server, Serves};
 use smallvec::smallvec;
 use std::{
     net::{SocketAddr, TcpStream},
@@ -153,9 +153,7 @@ fn main() {
     let (models, threads) = models(&registry, &metrics);
     let listener = Listener {
         address: Address::Tcp("127.0.0.1:0".parse().expect("an address")),
-        rest: true,
-        grpc: true,
-        metrics: false,
+        serves: Serves { rest: true, grpc: true, ..Serves::default() },
         tls: false,
     };
     let config = Config { listeners: vec![listener], io_threads: 1, ..Config::default() };

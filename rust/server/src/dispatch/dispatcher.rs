@@ -11,7 +11,7 @@ use crate::{
     infer::{BATCH_SIZE_HEADER, RequestTelemetry},
     observe::ShortEntry,
     rest::{self, DeclaredRouteRequest, Endpoint, Inference, Operation, PlatformCall, PlatformRequest},
-    settings::{Category, LogLevel, Requirement},
+    settings::{Categories, Category, LogLevel, Requirement, Serves},
     state::{App, Context, Phase, RemoteCache},
 };
 use axum::Router;
@@ -26,10 +26,7 @@ use std::{sync::Arc, time::Instant};
 /// Protocols of a listener, and its clients.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListenerScope {
-    pub(crate) rest: bool,
-    pub(crate) grpc: bool,
-    /// Set where `/metrics` is served without REST.
-    pub(crate) metrics: bool,
+    pub(crate) serves: Serves,
     /// Set where only programs of this machine connect.
     pub(crate) local: bool,
     /// A port of TCP, which web pages reach too.
@@ -54,13 +51,21 @@ pub(crate) struct Dispatcher {
 impl Dispatcher {
     pub(crate) fn new(app: Arc<App>, completions: Option<CompletionQueue>, scope: ListenerScope) -> Self {
         let remote = completions.as_ref().and_then(|_| RemoteCache::new(&app));
-        let client = Arc::default();
-        let context =
-            Context { app, completions, remote, local: scope.local, local_peer: scope.local, client, key: None };
+        let hidden = if scope.serves.admin { Categories::default() } else { app.config.admin_only };
+        let context = Context {
+            app,
+            completions,
+            remote,
+            local: scope.local,
+            local_peer: scope.local,
+            hidden,
+            client: Arc::default(),
+            key: None,
+        };
         let config = &context.app.config;
         Self {
             checks_hosts: scope.tcp && hosts::are_checked(&config.allowed_hosts, scope.local),
-            grpc: scope.grpc.then(|| grpc::router(config.grpc_reflection)),
+            grpc: scope.serves.grpc.then(|| grpc::router(config.grpc_reflection)),
             scope,
             keyed: Keyed::default(),
             context,
@@ -81,7 +86,9 @@ impl Dispatcher {
 
     /// Reports whether a request's key is to be checked. A listener for metrics only needs none.
     pub(super) fn wants_key(&self) -> bool {
-        self.context.app.keys.is_some() && self.context.key.is_none() && (self.scope.rest || self.scope.grpc)
+        self.context.app.keys.is_some()
+            && self.context.key.is_none()
+            && (self.scope.serves.rest || self.scope.serves.grpc)
     }
 
     /// Returns the routes for the client of a request's key.
@@ -147,7 +154,7 @@ impl Dispatcher {
         if let Err(error) = self.check_host(head, protocol) {
             return rest::refusal(app, &error);
         }
-        if !self.scope.rest {
+        if !self.scope.serves.rest {
             return Box::pin(self.metrics_only(head, body)).await;
         }
         if let Err(error) = rest::check_head(&app.config.limits, &head.uri, &head.headers) {
@@ -167,7 +174,7 @@ impl Dispatcher {
     async fn route<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let (path, query) = (uri.path(), uri.query());
-        let endpoint = Endpoint::find(&app.config, path);
+        let endpoint = Endpoint::find(&app.config, path).visible(method, self.context.hidden, path);
         let is_post = *method == Method::POST;
         let declared = match endpoint {
             // V2 inference needs no look-up where no model's route replaces it.
@@ -247,7 +254,7 @@ impl Dispatcher {
 
     /// Answers a request of a listener without REST: the metrics, if it serves them. Access rules do not apply to it.
     async fn metrics_only<B: RequestBody>(&self, head: &Parts, body: &mut B) -> Response<Body> {
-        if !self.scope.metrics {
+        if !self.scope.serves.metrics {
             let error = Error::invalid("this port serves gRPC only, expected the content type application/grpc");
             return rest::json(415, wire::body(&error));
         }
@@ -273,7 +280,12 @@ mod tests {
     #[test]
     fn future_of_a_request_stays_small() {
         let app = App::new(Config::default(), Arc::new(Registry::default()), Arc::new(Metrics::default())).unwrap();
-        let scope = ListenerScope { rest: true, grpc: true, metrics: false, local: true, tcp: true, tls: false };
+        let scope = ListenerScope {
+            serves: Serves { rest: true, grpc: true, ..Serves::default() },
+            local: true,
+            tcp: true,
+            tls: false,
+        };
         let dispatcher = Dispatcher::new(Arc::new(app), None, scope);
         let (head, mut body) = Request::new(Full::<Bytes>::default()).into_parts();
         let size = size_of_val(&dispatcher.respond(&head, &mut body, Protocol::InProcess));

@@ -10,6 +10,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE, requ
 use penstock_core::{Error, Kind, Result};
 
 const INFERENCE: &str = "/inference.GRPCInferenceService/";
+const NO_SUCH_CALL: &str = "the service has no such call";
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// Reports whether a request is a gRPC call, on a port that serves REST too.
@@ -32,12 +33,16 @@ pub(crate) fn refusal(app: &App, error: &Error) -> Response<Body> {
 /// Checks that a call carries the secret of its category, and that its key has the scope.
 ///
 /// # Errors
-/// `Forbidden` that names the metadata's key.
+/// `Forbidden` that names the metadata's key; `MethodNotAllowed` for calls that only the admin address serves.
 pub(crate) fn check_access(context: &Context, head: &Parts) -> Result<()> {
-    match context.app.config.access.is_open() && context.key.is_none() {
-        true => Ok(()),
-        false => context.check_grpc(category(head.uri.path()), &head.headers),
+    if context.app.config.access.is_open() && context.key.is_none() && context.hidden.is_empty() {
+        return Ok(());
     }
+    let category = category(head.uri.path());
+    if context.hidden.contain(category) {
+        return Err(Error::new(Kind::MethodNotAllowed, NO_SUCH_CALL));
+    }
+    context.check_grpc(category, &head.headers)
 }
 
 /// Returns the access category of a call.
@@ -86,7 +91,7 @@ async fn known<B: RequestBody + 'static>(context: &Context, head: Parts, body: B
         (_, Some(name)) => unary::health(name, call).await,
         _ => None,
     };
-    let unknown = || Err(Error::new(Kind::MethodNotAllowed, "the service has no such call"));
+    let unknown = || Err(Error::new(Kind::MethodNotAllowed, NO_SUCH_CALL));
     response.unwrap_or_else(unknown).unwrap_or_else(|error| {
         context.app.metrics.refused.inc();
         refusal(&context.app, &error)

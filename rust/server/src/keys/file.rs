@@ -1,7 +1,7 @@
 //! The file of keys, in TOML.
 
-use super::{key::Key, key_table::KeyTable, scopes::Scopes};
-use crate::settings::Category;
+use super::{key::Key, key_table::KeyTable};
+use crate::settings::{Categories, Category};
 use chrono::{DateTime, NaiveDate, Utc};
 use penstock_core::ModelPatterns;
 use serde::Deserialize;
@@ -95,8 +95,8 @@ fn anonymous(text: Option<AnonymousText>) -> Result<Key, Problem> {
     Ok(key)
 }
 
-fn default_scopes() -> Scopes {
-    Scopes::of([Category::Health, Category::Metadata, Category::Inference])
+fn default_scopes() -> Categories {
+    Categories::of([Category::Health, Category::Metadata, Category::Inference])
 }
 
 fn named(name: &Spanned<String>) -> Result<Arc<str>, Problem> {
@@ -111,9 +111,9 @@ fn named(name: &Spanned<String>) -> Result<Arc<str>, Problem> {
     }
 }
 
-fn read_scopes(scopes: &[Spanned<String>]) -> Result<Scopes, Problem> {
-    scopes.iter().try_fold(Scopes::default(), |all, scope| {
-        let one = Scopes::from_name(scope.get_ref()).map_err(|problem| Problem(scope.span(), problem))?;
+fn read_scopes(scopes: &[Spanned<String>]) -> Result<Categories, Problem> {
+    scopes.iter().try_fold(Categories::default(), |all, scope| {
+        let one = Categories::from_name(scope.get_ref()).map_err(|problem| Problem(scope.span(), problem))?;
         Ok(all.and(one))
     })
 }
@@ -173,10 +173,10 @@ mod tests {
         let text = key("scopes = ['inference', 'metrics']\nmodels = ['bert*']\nexpires = 2027-01-01");
         let table = parse(&text).ok().unwrap();
         let read = &table.by_digest[&[10; 32]];
-        assert_eq!(read.scopes, Scopes::of([Category::Inference, Category::Metrics]));
+        assert_eq!(read.scopes, Categories::of([Category::Inference, Category::Metrics]));
         assert!(read.models.as_ref().unwrap().allow("bert-base"));
         assert_eq!(read.expires.unwrap().to_rfc3339(), "2027-01-01T00:00:00+00:00");
-        assert_eq!(table.anonymous.scopes, Scopes::of([Category::Health]));
+        assert_eq!(table.anonymous.scopes, Categories::of([Category::Health]));
     }
 
     #[test]

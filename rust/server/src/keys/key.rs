@@ -1,7 +1,6 @@
 //! A key: the name of its client, and what the client may do.
 
-use super::scopes::Scopes;
-use crate::settings::Category;
+use crate::settings::{Categories, Category};
 use chrono::{DateTime, Utc};
 use penstock_core::{Error, Kind, ModelPatterns, metrics::DeniedReason};
 use std::{sync::Arc, time::SystemTime};
@@ -21,7 +20,7 @@ pub(crate) struct Denied {
 pub(crate) struct Key {
     /// `None` for clients without a key.
     pub(crate) name: Option<Arc<str>>,
-    pub(crate) scopes: Scopes,
+    pub(crate) scopes: Categories,
     /// Models that it may use; `None` for all.
     pub(crate) models: Option<Arc<ModelPatterns>>,
     /// The time from which it is not valid.
@@ -31,12 +30,12 @@ pub(crate) struct Key {
 impl Key {
     /// A key with all scopes that does not expire.
     pub(crate) fn unlimited(name: &str) -> Self {
-        Self { name: Some(name.into()), scopes: Scopes::ALL, models: None, expires: None }
+        Self { name: Some(name.into()), scopes: Categories::ALL, models: None, expires: None }
     }
 
     /// Rights of clients without a key where nothing else is configured: probes have no key.
     pub(crate) fn anonymous_by_default() -> Self {
-        Self { name: None, scopes: Scopes::of([Category::Health]), models: None, expires: None }
+        Self { name: None, scopes: Categories::of([Category::Health]), models: None, expires: None }
     }
 
     /// Checks that it has not expired.

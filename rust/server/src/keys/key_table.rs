@@ -1,6 +1,7 @@
 //! Table of keys, by what clients prove who they are with.
 
-use super::{key::Key, scopes::Scopes};
+use super::key::Key;
+use crate::settings::Categories;
 use penstock_core::ClientCertificate;
 use ring::digest::{SHA256, digest};
 use std::{collections::HashMap, sync::Arc};
@@ -18,7 +19,7 @@ pub(super) struct KeyTable {
 
 impl Default for KeyTable {
     fn default() -> Self {
-        let anonymous = Key { name: None, scopes: Scopes::default(), models: None, expires: None };
+        let anonymous = Key { name: None, scopes: Categories::default(), models: None, expires: None };
         Self { by_digest: HashMap::new(), by_subject: HashMap::new(), anonymous: Arc::new(anonymous) }
     }
 }

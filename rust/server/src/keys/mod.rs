@@ -5,7 +5,6 @@ mod file;
 mod key;
 mod key_store;
 mod key_table;
-mod scopes;
 
 pub use self::key_store::check_keys_file;
 pub(crate) use self::{

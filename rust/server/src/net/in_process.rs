@@ -3,7 +3,7 @@
 use super::listen::StartError;
 use crate::{
     dispatch::{Dispatcher, ListenerScope},
-    settings::Config,
+    settings::{Config, Serves},
     state::{App, Phase},
 };
 use bytes::Bytes;
@@ -26,7 +26,12 @@ impl InProcess {
     /// [`StartError`] of keys that cannot be read.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
         let app = Arc::new(App::new(config, registry, metrics).map_err(StartError::Keys)?);
-        let served = ListenerScope { rest: true, grpc: false, metrics: false, local: true, tcp: false, tls: false };
+        let served = ListenerScope {
+            serves: Serves { rest: true, admin: true, ..Serves::default() },
+            local: true,
+            tcp: false,
+            tls: false,
+        };
         let dispatcher = Dispatcher::new(Arc::clone(&app), None, served);
         Ok(Self { app, dispatcher })
     }

@@ -167,12 +167,12 @@ impl IoThreads {
 
 fn served(bound: &Bound) -> ListenerScope {
     let (local, tcp) = (bound.address.is_local(), matches!(bound.address, Address::Tcp(_)));
-    ListenerScope { rest: bound.rest, grpc: bound.grpc, metrics: bound.metrics, local, tcp, tls: bound.tls }
+    ListenerScope { serves: bound.serves, local, tcp, tls: bound.tls }
 }
 
 fn encrypted(bound: &Bound, tls: Option<&Arc<ServerTls>>) -> Encrypted {
     let tls = tls.filter(|_| bound.tls)?;
-    Some((Arc::clone(tls), if bound.rest || bound.metrics { Alpn::Http } else { Alpn::Grpc }))
+    Some((Arc::clone(tls), if bound.serves.rest || bound.serves.metrics { Alpn::Http } else { Alpn::Grpc }))
 }
 
 fn accept_all(bound: Vec<Bound>, thread_state: &IoThread, inboxes: &[mpsc::UnboundedSender<Accepted>]) {

@@ -1,14 +1,15 @@
 //! Binding of listeners, before models are loaded, so that a port in use is reported at once.
 
-use crate::settings::{Address, Listener};
+use crate::settings::{Address, Listener, Serves};
 use penstock_tls::TlsError;
-use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::{
+    fs::Permissions,
     io,
     net::{SocketAddr, TcpListener},
     os::fd::AsRawFd as _,
     os::unix::{
-        fs::FileTypeExt as _,
+        fs::{FileTypeExt as _, PermissionsExt as _},
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
@@ -17,6 +18,9 @@ use std::{
 
 /// Connections that the kernel queues before they are accepted.
 const BACKLOG: i32 = 4096;
+
+/// Permissions of a private socket.
+const OWNER_ONLY: u32 = 0o600;
 
 /// Silence on a connection after which the kernel asks whether its client is still there, the interval of further
 /// questions, and their number: a client that vanished is found after 50 seconds.
@@ -50,9 +54,7 @@ pub enum StartError {
 pub(crate) struct Bound {
     pub(crate) socket: BoundSocket,
     pub(crate) address: Address,
-    pub(crate) rest: bool,
-    pub(crate) grpc: bool,
-    pub(crate) metrics: bool,
+    pub(crate) serves: Serves,
     pub(crate) tls: bool,
 }
 
@@ -86,13 +88,13 @@ impl Drop for SocketFile {
 pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
     let bound = match &listener.address {
         Address::Tcp(address) => tcp(*address),
-        Address::Unix(path) => unix(path),
+        Address::Unix(path) => unix(path, listener.serves.admin),
     };
     let (socket, address) =
         bound.map_err(|reason| StartError::Bind { address: listener.address.to_string(), reason })?;
-    let Listener { rest, grpc, metrics, .. } = *listener;
+    let serves = listener.serves;
     let tls = listener.tls && matches!(address, Address::Tcp(_));
-    Ok(Bound { socket, address, rest, grpc, metrics, tls })
+    Ok(Bound { socket, address, serves, tls })
 }
 
 fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
@@ -109,14 +111,22 @@ fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
     Ok((BoundSocket::Tcp(listener), Address::Tcp(address)))
 }
 
-fn unix(path: &Path) -> io::Result<(BoundSocket, Address)> {
+/// Binds a Unix socket; a private one is for the user of this process only.
+fn unix(path: &Path, is_private: bool) -> io::Result<(BoundSocket, Address)> {
     // A socket that refuses connections is left over from a killed server.
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
         std::fs::remove_file(path)?;
     }
-    let listener = UnixListener::bind(path)?;
-    listener.set_nonblocking(true)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    if is_private {
+        // Before it listens, nobody can connect.
+        std::fs::set_permissions(path, Permissions::from_mode(OWNER_ONLY))?;
+    }
+    socket.listen(BACKLOG)?;
+    let listener: UnixListener = socket.into();
     Ok((BoundSocket::Unix(listener, SocketFile(path.to_owned())), Address::Unix(path.to_owned())))
 }
 

@@ -6,7 +6,7 @@ use super::{
     listen::{StartError, bind},
 };
 use crate::{
-    settings::{Address, Config, Listener},
+    settings::{Address, Config, Listener, Serves},
     state::{App, Phase},
 };
 use penstock_core::{Error, Kind, Registry, metrics::Metrics};
@@ -56,13 +56,7 @@ impl Server {
         let bound = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let listeners = bound
             .iter()
-            .map(|bound| Listener {
-                address: bound.address.clone(),
-                rest: bound.rest,
-                grpc: bound.grpc,
-                metrics: bound.metrics,
-                tls: bound.tls,
-            })
+            .map(|bound| Listener { address: bound.address.clone(), serves: bound.serves, tls: bound.tls })
             .collect();
         let descriptors = bound.iter().map(|bound| bound.socket.descriptor()).collect();
         let threads = Mutex::new(Some(IoThreads::start(&app, bound, tls.as_ref())?));
@@ -83,17 +77,26 @@ impl Server {
 
     /// Returns the address of REST.
     pub fn http_address(&self) -> Option<&Address> {
-        self.listeners.iter().find(|listener| listener.rest).map(|listener| &listener.address)
+        self.address_of(|serves| serves.rest && !serves.admin)
     }
 
     /// Returns the address of gRPC.
     pub fn grpc_address(&self) -> Option<&Address> {
-        self.listeners.iter().find(|listener| listener.grpc).map(|listener| &listener.address)
+        self.address_of(|serves| serves.grpc && !serves.admin)
     }
 
     /// Returns the address that serves only metrics.
     pub fn metrics_address(&self) -> Option<&Address> {
-        self.listeners.iter().find(|listener| listener.metrics).map(|listener| &listener.address)
+        self.address_of(|serves| serves.metrics)
+    }
+
+    /// Returns the address for operators.
+    pub fn admin_address(&self) -> Option<&Address> {
+        self.address_of(|serves| serves.admin)
+    }
+
+    fn address_of(&self, is_wanted: impl Fn(Serves) -> bool) -> Option<&Address> {
+        self.listeners.iter().find(|listener| is_wanted(listener.serves)).map(|listener| &listener.address)
     }
 
     /// Reads the certificates and keys again if their files have changed.

@@ -4,7 +4,7 @@ use super::{
     handler::{Handler, Read},
     operation::Operation,
 };
-use crate::settings::{Category, Requirement};
+use crate::settings::{Categories, Category, Requirement};
 use penstock_wire::openapi::{self, Tag, Takes};
 
 /// One method of one path.
@@ -82,6 +82,14 @@ impl Route {
     /// A route of the live page. It is for people: a client that reads all of its events would never end.
     pub(super) const fn of_live_page(self) -> Self {
         Self { live: true, hidden: true, ..self }
+    }
+
+    /// Reports whether an address does not serve it. The live page is nothing without its events.
+    pub(crate) fn is_hidden(&self, hidden: Categories) -> bool {
+        match self.requires {
+            Requirement::Category(category) => hidden.contain(category),
+            Requirement::Nothing => self.live && hidden.contain(Category::Debug),
+        }
     }
 
     /// Reports whether the setting `docs` switches it off.

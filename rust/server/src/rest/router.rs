@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     body::{Body, RequestBody},
-    settings::{Category, Config, LiveAccess, Requirement},
+    settings::{Categories, Category, Config, LiveAccess, Requirement},
     state::Context,
 };
 use http::{
@@ -65,6 +65,16 @@ impl<'p> Endpoint<'p> {
         Self::Path(routes, params)
     }
 
+    /// Returns the endpoint, or that of an unknown path where its category is hidden.
+    pub(crate) fn visible(self, method: &Method, hidden: Categories, path: &'p str) -> Self {
+        let is_hidden = !hidden.is_empty()
+            && match &self {
+                Self::Path(routes, _) if routes.iter().all(|route| route.is_hidden(hidden)) => true,
+                endpoint => matches!(endpoint.requirement(method), Requirement::Category(one) if hidden.contain(one)),
+            };
+        if is_hidden { Self::Unknown(path) } else { self }
+    }
+
     /// Returns the secret that requests of a method must carry. Without a route they count as metadata, or as inference
     /// for
     /// `POST`; so do other methods of a path that is open.
@@ -93,6 +103,7 @@ impl<'p> Endpoint<'p> {
             Self::Unknown(path) => {
                 let docs = context.app.config.docs;
                 let shown = ROUTES.iter().filter(|route| !route.hidden && (docs || !route.is_documentation()));
+                let shown = shown.filter(|route| !route.is_hidden(context.hidden));
                 return error::not_found(nearest(shown, path));
             }
             Self::Path(routes, params) => (routes, params),
@@ -116,14 +127,16 @@ fn find<'r>(routes: &'r [Route], method: &Method) -> Option<&'r Route> {
     routes.iter().find(|route| route.handler.method().eq_ignore_ascii_case(name))
 }
 
-/// Answers a request to a listener that serves metrics only, without access rules.
+/// Answers a request to a listener that serves metrics and health only, without access rules. Probes of Kubernetes cannot
+/// present a client certificate.
 pub(crate) async fn metrics_only<B: RequestBody>(
     context: &Context,
     (method, path): (&Method, &str),
     request: (&HeaderMap, B),
 ) -> Response<Body> {
     let endpoint = Endpoint::find(&context.app.config, path);
-    let endpoint = if path == "/metrics" { endpoint } else { Endpoint::Unknown("") };
+    let is_served = ["/metrics", "/v2/health/live", "/v2/health/ready"].contains(&path);
+    let endpoint = if is_served { endpoint } else { Endpoint::Unknown("") };
     endpoint.respond(context, method, request).await
 }
 

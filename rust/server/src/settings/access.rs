@@ -1,5 +1,6 @@
 //! Access rules: secrets that requests must carry, by category of route.
 
+use super::category::Category;
 use http::{HeaderMap, HeaderName};
 use penstock_core::{Error, Kind, Result};
 use std::fmt;
@@ -7,70 +8,6 @@ use subtle::ConstantTimeEq as _;
 
 /// Prefix of a rule's header in gRPC metadata, as Triton's clients send it.
 const GRPC_PREFIX: &str = "triton-grpc-protocol-";
-
-/// Category of routes, in Triton's division.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Category {
-    /// Live, ready, and gRPC's health service.
-    Health,
-    /// Metadata of the server and of models; gRPC reflection.
-    Metadata,
-    /// Inference in every protocol.
-    Inference,
-    /// Regions of shared memory.
-    SharedMemory,
-    /// Configuration of models.
-    ModelConfig,
-    /// Loading and unloading.
-    ModelRepository,
-    /// Statistics of models.
-    Statistics,
-    /// Trace settings.
-    Trace,
-    /// Log settings.
-    Logging,
-    /// The metrics.
-    Metrics,
-    /// What the server does now, for operators.
-    Debug,
-}
-
-impl Category {
-    /// All categories, by name.
-    pub const ALL: [(&'static str, Self); 11] = [
-        ("health", Self::Health),
-        ("metadata", Self::Metadata),
-        ("inference", Self::Inference),
-        ("shared-memory", Self::SharedMemory),
-        ("model-config", Self::ModelConfig),
-        ("model-repository", Self::ModelRepository),
-        ("statistics", Self::Statistics),
-        ("trace", Self::Trace),
-        ("logging", Self::Logging),
-        ("metrics", Self::Metrics),
-        ("debug", Self::Debug),
-    ];
-
-    /// Returns the name, which is that of a scope too.
-    pub(crate) fn name(self) -> &'static str {
-        // Each category has an entry.
-        Self::ALL.into_iter().find_map(|(name, category)| (category == self).then_some(name)).unwrap_or_default()
-    }
-
-    /// Returns the category whose rules apply to routes of this one, if it has none: before there were
-    /// the categories `metrics` and `debug`, these routes were statistics.
-    const fn wider(self) -> Option<Self> {
-        match self {
-            Self::Metrics | Self::Debug => Some(Self::Statistics),
-            _ => None,
-        }
-    }
-
-    /// Returns the category of a name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find_map(|(known, category)| (known == name).then_some(category))
-    }
-}
 
 /// The secret that requests to a route must carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

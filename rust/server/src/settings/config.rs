@@ -2,6 +2,7 @@
 
 use super::{
     access::Access,
+    category::Categories,
     control::{BatchingDebug, Control},
     header_pattern::HeaderPattern,
     keys::KeySettings,
@@ -60,6 +61,8 @@ pub struct Config {
     pub access: Access,
     /// Keys of clients; `None` where none is needed.
     pub keys: Option<KeySettings>,
+    /// Categories that only an admin address serves; none without such an address.
+    pub admin_only: Categories,
     /// Deadline of every request; `None` leaves it to the client.
     pub request_timeout: Option<Duration>,
     /// Time for which a stopping server still serves, but reports that it is not ready.
@@ -134,14 +137,23 @@ pub struct PlatformRoutes {
 pub struct Listener {
     /// Address of the socket.
     pub address: Address,
-    /// Serves REST.
-    pub rest: bool,
-    /// Serves gRPC.
-    pub grpc: bool,
-    /// Serves `/metrics` without REST, to every client that connects.
-    pub metrics: bool,
+    /// Its protocols.
+    pub serves: Serves,
     /// Speaks TLS. Needs [`Config::tls`]; a Unix socket never does.
     pub tls: bool,
+}
+
+/// Protocols of a listener.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Serves {
+    /// REST.
+    pub rest: bool,
+    /// gRPC.
+    pub grpc: bool,
+    /// `/metrics` and health without REST, to every client that connects.
+    pub metrics: bool,
+    /// The routes of [`Config::admin_only`] too, which other listeners do not have.
+    pub admin: bool,
 }
 
 /// Address to listen on.
@@ -374,6 +386,7 @@ impl Default for Config {
             grpc_header_forward_pattern: None,
             access: Access::default(),
             keys: None,
+            admin_only: Categories::default(),
             request_timeout: None,
             drain_delay: Duration::ZERO,
             flush_interval: None,

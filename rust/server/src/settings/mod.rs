@@ -2,6 +2,7 @@
 //! environment.
 
 mod access;
+mod category;
 mod config;
 mod control;
 mod header_pattern;
@@ -11,11 +12,12 @@ mod shared_cache;
 mod tls;
 mod tracing;
 
+pub use access::Access;
 pub(crate) use access::Requirement;
-pub use access::{Access, Category};
+pub use category::{Categories, Category};
 pub use config::{
     AccessLog, Address, CloudEvents, Compression, Config, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes,
-    Platforms, SharedMemory,
+    Platforms, Serves, SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;

@@ -3,7 +3,7 @@
 use super::{app::App, remote_cache::RemoteCache, visible_models::VisibleModels};
 use crate::{
     keys::{Denied, Key},
-    settings::{Category, Requirement, SharedMemory},
+    settings::{Categories, Category, Requirement, SharedMemory},
     shared_memory::Regions,
 };
 use http::HeaderMap;
@@ -36,6 +36,8 @@ pub(crate) struct Context {
     pub(crate) local: bool,
     /// Set where the peer is a program of this machine: a listener for others has such peers too.
     pub(crate) local_peer: bool,
+    /// Categories of routes that this listener leaves to the admin address.
+    pub(crate) hidden: Categories,
     /// The client: of its connection, and with keys of the request.
     pub(crate) client: Arc<ClientIdentity>,
     /// The key of the request; `None` where no keys are configured, and before the check.

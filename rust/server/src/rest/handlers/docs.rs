@@ -70,7 +70,11 @@ fn describe(context: &Context, models: &[Arc<Model>]) -> Response<Body> {
         .iter()
         .map(|model| ServedModel { spec: model.spec(), is_default: is_default(&context.app.registry, model) })
         .collect();
-    let routes: Vec<openapi::Route> = ROUTES.iter().filter(|route| !route.hidden).map(|route| route.doc).collect();
+    let routes: Vec<openapi::Route> = ROUTES
+        .iter()
+        .filter(|route| !route.hidden && !route.is_hidden(context.hidden))
+        .map(|route| route.doc)
+        .collect();
     let document = openapi::document(&ServerDescription {
         name: server_name,
         version: env!("CARGO_PKG_VERSION"),
