@@ -31,6 +31,7 @@ RUNS = 3
 # Requests (pieces of one stream) in the short and in the long run.
 SCENARIOS: Mapping[str, tuple[int, int]] = {
     "json": (200, 1200),
+    "json-key": (200, 1200),
     "plain": (200, 1200),
     "binary": (200, 1200),
     "grpc": (200, 1200),

@@ -364,3 +364,20 @@ def test_warnings_and_the_printed_line(options: dict[str, Any], files: Files, tm
         with Client(server.http, ca_file=files.ca) as client:
             assert client.infer("double", x=3).json() == 6
     assert f"tls_key: '{options['tls_key']}' can be read by everyone (mode 0644)" in server.err
+
+
+def test_tls_to_an_address_without_a_certificate_is_logged_once(capfd: pytest.CaptureFixture[str]) -> None:
+    with Server(same, http="127.0.0.1:0", grpc="off") as server:
+        host, _, port = (server.http_address or "").rpartition(":")
+        for _ in range(2):
+            with socket.create_connection((host, int(port)), timeout=20) as plain, pytest.raises(ssl.SSLError):
+                ssl.create_default_context().wrap_socket(plain, server_hostname="localhost")
+        line = f"a client spoke TLS to port {port}, which has no certificate (tls_certificate)"
+        logged = [capfd.readouterr().err]
+
+        def is_logged() -> bool:
+            logged.append(capfd.readouterr().err)
+            return line in "".join(logged)
+
+        until(is_logged, "the log line")
+    assert ("".join(logged) + capfd.readouterr().err).count(line) == 1

@@ -19,6 +19,12 @@ pub(crate) fn request(path: &str, json: &str, raw: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Adds a header to a request.
+pub(crate) fn with_header(request: &[u8], header: &str) -> Vec<u8> {
+    let line = request.windows(2).position(|pair| pair == b"\r\n").expect("a request line") + 2;
+    [&request[..line], header.as_bytes(), b"\r\n", &request[line..]].concat()
+}
+
 /// Sends requests over HTTP/1.1 and reads each response.
 pub(crate) fn exchange(stream: TcpStream, request: &[u8], count: usize) {
     let mut writer = stream.try_clone().expect("a running server");

@@ -13,6 +13,7 @@
 
 mod grpc;
 mod http;
+mod keys;
 
 use penstock_core::{
     Inputs, InterpreterTimes, Model, ModelSpec, Outputs, Readiness, Registry, Result, Work,
@@ -118,6 +119,11 @@ fn send(address: SocketAddr, scenario: &str, count: usize) {
     let raw: Vec<u8> = row.iter().flat_map(|value| value.to_le_bytes()).collect();
     match scenario {
         "json" => http::exchange(stream, &json("double", "1,16", &row), count),
+        "json-key" => {
+            let plain = json("double", "1,16", &row);
+            let with_key = http::with_header(&plain, &format!("authorization: Bearer {}", keys::LAST));
+            http::exchange(stream, &with_key, count);
+        }
         "plain" => {
             let body = format!(r#"{{"x":[[{}]]}}"#, numbers(&row));
             http::exchange(stream, &http::request("/models/double", &body, &[]), count);
@@ -156,7 +162,8 @@ fn main() {
         serves: Serves { rest: true, grpc: true, ..Serves::default() },
         tls: false,
     };
-    let config = Config { listeners: vec![listener], io_threads: 1, ..Config::default() };
+    let keys = (scenario == "json-key").then(keys::settings);
+    let config = Config { listeners: vec![listener], io_threads: 1, keys, ..Config::default() };
     let server = Server::start(config, registry, metrics).expect("a free port");
     server.set_ready();
     let Address::Tcp(address) = server.listeners()[0].address.clone() else { panic!("a TCP listener") };

@@ -21,7 +21,10 @@ use http::{
 };
 use penstock_core::{ClientIdentity, CompletionQueue, Error, Kind, Protocol, Result};
 use penstock_wire::rest::error as wire;
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::{Arc, atomic::Ordering},
+    time::Instant,
+};
 
 /// Protocols of a listener, and its clients.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,8 @@ pub(crate) struct ListenerScope {
     pub(crate) tcp: bool,
     /// Set where TLS is spoken, over which browsers use HTTP/2.
     pub(crate) tls: bool,
+    /// TCP port; 0 for Unix sockets.
+    pub(crate) port: u16,
 }
 
 /// Routes of one listener, on one I/O thread.
@@ -82,6 +87,15 @@ impl Dispatcher {
     fn in_context(&self, context: Context) -> Self {
         let Self { scope, checks_hosts, ref grpc, .. } = *self;
         Self { context, scope, checks_hosts, grpc: grpc.clone(), keyed: Keyed::default() }
+    }
+
+    /// Logs a client that speaks TLS to an address without it, once for the server.
+    pub(crate) fn log_tls_client(&self) {
+        let (app, port) = (&self.context.app, self.scope.port);
+        if !app.tls_client_logged.swap(true, Ordering::Relaxed) {
+            let text = format!("a client spoke TLS to port {port}, which has no certificate (tls_certificate)");
+            app.log.event(LogLevel::Warning, &text);
+        }
     }
 
     /// Reports whether a request's key is to be checked. A listener for metrics only needs none.
@@ -285,6 +299,7 @@ mod tests {
             local: true,
             tcp: true,
             tls: false,
+            port: 0,
         };
         let dispatcher = Dispatcher::new(Arc::new(app), None, scope);
         let (head, mut body) = Request::new(Full::<Bytes>::default()).into_parts();

@@ -25,6 +25,8 @@ pub(crate) struct Activity {
     contradiction: AtomicU32,
     chunked_requests: AtomicU32,
     http2: AtomicBool,
+    /// The client began a TLS handshake.
+    tls: AtomicBool,
     under_way: AtomicU32,
     /// Streamed responses. Their pauses are the handler's.
     streams: AtomicU32,
@@ -84,6 +86,11 @@ impl Activity {
         self.http2.load(Ordering::Relaxed)
     }
 
+    /// Reports whether the client began a TLS handshake.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls.load(Ordering::Relaxed)
+    }
+
     /// Counts a chunked HTTP/1.1 request, and reports whether it had a `Content-Length` too.
     pub(crate) fn is_contradiction(&self) -> bool {
         let count = self.chunked_requests.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
@@ -111,6 +118,9 @@ impl Activity {
         self.head.store(framing.open_head(), Ordering::Relaxed);
         self.http2.store(framing.is_http2(), Ordering::Relaxed);
         self.contradiction.store(framing.contradiction(), Ordering::Relaxed);
+        if framing.is_tls() {
+            self.tls.store(true, Ordering::Relaxed);
+        }
     }
 
     fn wrote(&self, polled: &Poll<io::Result<usize>>) {

@@ -113,6 +113,9 @@ where
         }
     })
     .await;
+    if activity.is_tls() {
+        dispatcher.log_tls_client();
+    }
 }
 
 /// Returns the reason to refuse a body whose end another server could see elsewhere. Only chunked bodies are

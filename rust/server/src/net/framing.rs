@@ -1,6 +1,7 @@
 //! Framing of a connection's requests: incomplete heads and contradicting lengths, parsed in addition to hyper, which
 //! exposes neither. Bodies are skipped.
 
+use super::handshake::HANDSHAKE;
 use memchr::memchr;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -19,6 +20,8 @@ pub(crate) struct Framing {
     begun: u32,
     /// Set until the last of them ends.
     open: bool,
+    /// Set where the first byte begins a TLS handshake.
+    tls: bool,
 }
 
 #[derive(Debug)]
@@ -31,12 +34,13 @@ enum ConnectionProtocol {
 
 impl Framing {
     pub(crate) fn new() -> Self {
-        Self { protocol: ConnectionProtocol::Either(0), begun: 0, open: false }
+        Self { protocol: ConnectionProtocol::Either(0), begun: 0, open: false, tls: false }
     }
 
     /// Parses received bytes.
     pub(crate) fn read(&mut self, mut bytes: &[u8]) {
         if let ConnectionProtocol::Either(matched) = &mut self.protocol {
+            self.tls |= *matched == 0 && bytes.first() == Some(&HANDSHAKE);
             let same = PREFACE[*matched..].iter().zip(bytes).take_while(|(a, b)| a == b).count();
             *matched += same;
             bytes = &bytes[same..];
@@ -60,6 +64,11 @@ impl Framing {
     /// Returns the number of the head that is being received, from 1 on; 0 between heads.
     pub(crate) fn open_head(&self) -> u32 {
         if self.open { self.begun.max(1) } else { 0 }
+    }
+
+    /// Reports whether the client speaks TLS, which only hyper's error would show.
+    pub(crate) fn is_tls(&self) -> bool {
+        self.tls
     }
 
     pub(crate) fn is_http2(&self) -> bool {

@@ -14,7 +14,7 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, rustls::ProtocolVersion, server::TlsStream};
 
 /// First byte of a TLS connection: the type of a handshake record.
-const HANDSHAKE: u8 = 0x16;
+pub(crate) const HANDSHAKE: u8 = 0x16;
 
 /// Response to plain HTTP.
 const NOT_TLS: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/json\r\nContent-Length: 37\r\n\

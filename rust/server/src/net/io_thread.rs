@@ -166,8 +166,11 @@ impl IoThreads {
 }
 
 fn served(bound: &Bound) -> ListenerScope {
-    let (local, tcp) = (bound.address.is_local(), matches!(bound.address, Address::Tcp(_)));
-    ListenerScope { serves: bound.serves, local, tcp, tls: bound.tls }
+    let (tcp, port) = match &bound.address {
+        Address::Tcp(address) => (true, address.port()),
+        Address::Unix(_) => (false, 0),
+    };
+    ListenerScope { serves: bound.serves, local: bound.address.is_local(), tcp, tls: bound.tls, port }
 }
 
 fn encrypted(bound: &Bound, tls: Option<&Arc<ServerTls>>) -> Encrypted {

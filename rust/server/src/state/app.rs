@@ -12,7 +12,7 @@ use penstock_wire::rest::triton_metrics;
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -71,6 +71,8 @@ pub(crate) struct App {
     pub(crate) writing: Arc<AtomicUsize>,
     /// Notifies of each change of readiness.
     pub(crate) changes: watch::Sender<()>,
+    /// Set once a client has spoken TLS to an address without it.
+    pub(crate) tls_client_logged: AtomicBool,
     /// Time of the last log line about a failing shared cache.
     pub(crate) cache_failure_logged: Mutex<Option<Instant>>,
     phase: AtomicU8,
@@ -114,6 +116,7 @@ impl App {
             writing: Arc::default(),
             regions: Regions::default(),
             changes,
+            tls_client_logged: AtomicBool::new(false),
             cache_failure_logged: Mutex::new(None),
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
