@@ -35,7 +35,11 @@ SAMPLES = {
 """Texts of each kind that is not one of several words."""
 
 
-OWN = {"otlp_endpoint": ("http://127.0.0.1:9", "off"), "trace_sampler": ("always_on", "auto")}
+OWN = {
+    "otlp_endpoint": ("http://127.0.0.1:9", "off"),
+    "trace_sampler": ("always_on", "auto"),
+    "admin_only": ("metrics", "trace,debug"),
+}
 """Texts of settings that a rule restricts further."""
 
 KINDS = {entry.name: entry.metadata["kind"] for entry in fields(ServerConfig)}

@@ -139,6 +139,13 @@ def test_check_opens_certificates_but_no_address(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr() == ("no problems (no file)\n", "")
 
 
+def test_check_reads_the_file_of_keys(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    (tmp_path / "keys.toml").write_text("[[key]]\nname = 'a'\nsha256 = 'x'\n")
+    assert problems(capsys, "--keys-file", "keys.toml") == [
+        "keys_file: keys.toml:3: 'sha256' has 64 hexadecimal digits, this text has 1 characters (--keys-file)"
+    ]
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [

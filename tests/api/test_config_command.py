@@ -73,16 +73,19 @@ def test_rows_have_value_and_origin_and_shadowed_values_follow(
     monkeypatch.setenv("PENSTOCK_HTTP", "9001")
     lines = output(capsys, "--http", "0.0.0.0:9002").splitlines()
     assert lines[:3] == [
-        "http                         0.0.0.0:9002    --http",
-        "                             127.0.0.1:9001  PENSTOCK_HTTP",
-        "                             127.0.0.1:9000  penstock.toml:2",
+        "http                         0.0.0.0:9002                      --http",
+        "                             127.0.0.1:9001                    PENSTOCK_HTTP",
+        "                             127.0.0.1:9000                    penstock.toml:2",
     ]
     names = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert names == [entry.name for entry in fields(ServerConfig)]
-    assert "idle_timeout                 120s            penstock.toml:4" in lines
-    assert "log_level                    info            default of penstock serve" in lines
-    assert "io_threads                   0               computed: half of the processors, 1 to 4" in lines
-    assert "max_headers                  100             default" in lines
+    assert "idle_timeout                 120s                              penstock.toml:4" in lines
+    assert "log_level                    info                              default of penstock serve" in lines
+    assert (
+        "io_threads                   0                                 computed: half of the processors, 1 to 4"
+        in lines
+    )
+    assert "max_headers                  100                               default" in lines
 
 
 def test_changed_leaves_out_defaults(capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,6 +142,7 @@ NEEDED_BY = {
         "PENSTOCK_TLS_CLIENT_CA": "ca.pem",
     },
     "load_models": {"PENSTOCK_MODEL_CONTROL": "explicit"},
+    "admin_open": {"PENSTOCK_ADMIN": "127.0.0.1:9"},
     "load_files": {"PENSTOCK_MODEL_CONTROL": "explicit"},
 }
 

@@ -133,7 +133,8 @@ def test_files_in_the_documentation_are_valid() -> None:
     # Rows of the table of images.
     rows = re.findall(r"^\| `(\w+ = .*?)`", (ROOT / "docs/build.md").read_text(), re.MULTILINE)
     blocks += [f"[image]\n{row}\n" for row in rows]
-    found = [tomllib.loads(block) for block in blocks]
+    # The file of keys is another one.
+    found = [tomllib.loads(block) for block in blocks if "[[key]]" not in block]
     assert sum("server" in document for document in found) >= 2
     assert sum("image" in document for document in found) >= 8
     for document in found:

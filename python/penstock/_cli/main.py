@@ -18,12 +18,11 @@ from penstock._cli import (
     dev,
     export,
     infer,
-    keys,
-    reload,
     serve,
     shim,
     url,
 )
+from penstock._cli.operations import keys, reload
 from penstock._cli.parser import Parser
 from penstock.errors import StartupError
 

@@ -16,7 +16,7 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock._config import settings
+from penstock._config.toml_file import loads
 from penstock.errors import ConfigError
 
 PREFIX = "psk_"
@@ -64,7 +64,7 @@ def entries(path: str) -> list[dict[str, Any]]:
         ConfigError: the file cannot be read, or has a problem.
     """
     _check(path, path)
-    found: list[dict[str, Any]] = settings.read_toml(path).get("key", [])
+    found: list[dict[str, Any]] = loads(_read(path)).get("key", [])
     return found
 
 

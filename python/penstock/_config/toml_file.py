@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from penstock.errors import ConfigError
 
-__all__ = ["TomlFile", "read_toml"]
+__all__ = ["TomlFile", "loads", "read_toml"]
 
 MAX_BYTES = 1 << 20
 """Most bytes of a file. A ConfigMap of Kubernetes has at most as many."""
@@ -33,16 +33,25 @@ class TomlFile(NamedTuple):
         return f"{self.path}:{self.lines[keys]}" if keys in self.lines else self.path
 
 
+def loads(text: str) -> dict[str, Any]:
+    """The tables of a text.
+
+    Raises:
+        ValueError: it is not TOML.
+    """
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib  # type: ignore[import-not-found]
+    return dict(tomllib.loads(text))
+
+
 def read_toml(path: str) -> TomlFile:
     """Reads a file.
 
     Raises:
         ConfigError: it cannot be read, is too large, or is not TOML.
     """
-    try:
-        import tomllib
-    except ImportError:  # Python 3.10
-        import tomli as tomllib  # type: ignore[import-not-found]
     try:
         with open(path, "rb") as file:
             content = file.read(MAX_BYTES + 1)
@@ -52,10 +61,10 @@ def read_toml(path: str) -> TomlFile:
         raise ConfigError(f"{path}: larger than {MAX_BYTES >> 20} MiB")
     try:
         text = content.decode()
-        tables: dict[str, Any] = tomllib.loads(text)
+        tables = loads(text)
     except ValueError as error:
         raise ConfigError(f"{path}: not valid TOML: {error}") from None
-    return TomlFile(path, tables, _lines(text, tomllib.loads))
+    return TomlFile(path, tables, _lines(text, loads))
 
 
 def _lines(text: str, loads: Callable[[str], dict[str, Any]]) -> dict[Path, int]:

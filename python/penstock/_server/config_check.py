@@ -1,4 +1,4 @@
-"""Check of settings by the means of the server: certificates, patterns, URLs, models. No address is bound."""
+"""Check of settings by the means of the server: certificates, keys, patterns, URLs, models. No address is bound."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def of_settings(resolved: Resolved[ServerConfig]) -> Iterator[str]:
     for name in _READ_BY_RUST:
         if name in resolved.given and name not in resolved.wrong:
             yield from map(resolved.placed, _refused({name: resolved.values[name]}))
+    if "keys_file" not in resolved.wrong:
+        yield from map(resolved.placed, _of_keys(resolved.values["keys_file"]))
     if resolved.wrong.isdisjoint(_TLS):
         yield from map(resolved.placed, _of_certificates({name: resolved.values[name] for name in _TLS}))
 
@@ -52,6 +54,16 @@ def of_models(models: Sequence[Any], config: ServerConfig, *, required: bool) ->
         _core.Server(server.definitions, replace(config, http=None, grpc=None, listeners=())).stop(0.0)
     except StartupError as error:
         yield str(error)
+
+
+def _of_keys(path: str | None) -> Iterator[str]:
+    from penstock import _core
+
+    try:
+        if path is not None:
+            _core.check_keys_file(path)
+    except ValueError as error:
+        yield f"keys_file: {error}"
 
 
 def _of_certificates(tls: Mapping[str, Any]) -> Iterator[str]:
