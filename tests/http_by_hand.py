@@ -185,6 +185,15 @@ def infer(url: str, model: str, inputs: Mapping[str, np.ndarray[Any, Any]], **me
     return post(url, f"/v2/models/{model}/infer", body, headers)
 
 
+def openmetrics(url: str) -> str:
+    """The text of /metrics in OpenMetrics, with exemplars."""
+    with Connection(url) as connection:
+        response = connection.send_request("GET", "/metrics", headers={"accept": "application/openmetrics-text"})
+    assert response.status == 200
+    assert response.headers["content-type"] == "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    return response.body.decode()
+
+
 def metric(exposition: str, series: str, /, **labels: str) -> float:
     """The sum of the series in the text of /metrics with all of these labels; 0 without one."""
     total = 0.0

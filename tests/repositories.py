@@ -10,6 +10,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from http_by_hand import get
+
 MODEL = """
 import numpy as np
 from penstock import Batching, Tensor, model
@@ -101,6 +103,10 @@ class RepositoryClient:
     def states(self, name: str) -> dict[str, str]:
         """The state of each version of a model."""
         return {row["version"]: row["state"] for row in self.index(name) if "version" in row}
+
+    def metrics(self) -> str:
+        """The text of /metrics."""
+        return get(f"http://{self.address}", "/metrics").body.decode()
 
     def reason(self, name: str, version: str = "1") -> str:
         """The reason in a version's index row."""

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from http_by_hand import get, infer, metric
+from http_by_hand import infer, metric, openmetrics
 from models import in_processes
 from penstock import Batching, Context, Model, Server, SignatureError, Tensor, model
 from penstock.testing import Client
@@ -35,7 +35,8 @@ def families(text: str) -> dict[str, Any]:
 
 
 def scrape(client: Client) -> dict[str, Any]:
-    return families(client.get("/metrics").body.decode())
+    response = client.get("/metrics", headers={"accept": "application/openmetrics-text"})
+    return families(response.body.decode())
 
 
 def record_all(ctx: Context) -> None:
@@ -116,7 +117,7 @@ def test_metrics_are_exposed_for_every_kind_of_handler(served: Model[..., Any]) 
 def test_exposition_is_valid_without_handler_metrics() -> None:
     with Client(recording_model(lambda _: None)) as client:
         client.infer("m", X)
-        assert all(name.startswith("penstock_") for name in scrape(client))
+        assert all(name.startswith(("penstock_", "process_")) for name in scrape(client))
 
 
 def test_models_may_share_a_metric_name() -> None:
@@ -212,7 +213,7 @@ def test_series_limit_applies_to_processes(capfd: pytest.CaptureFixture[str]) ->
     with Server(in_processes.too_many_series, http="127.0.0.1:0", grpc=None) as server:
         for _ in range(2):
             assert infer(server.http_url, "too_many_series", X).status == 200
-        samples = families(get(server.http_url, "/metrics").body.decode())["hoarded"].samples
+        samples = families(openmetrics(server.http_url))["hoarded"].samples
     assert len(samples) == 1000
     assert capfd.readouterr().err.count("the maximum of 1000 series of metrics") == 1
 

@@ -130,7 +130,8 @@ def test_reasons_table_lists_every_reason_of_a_cut() -> None:
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, from their registration."""
-    source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in ("server", "registration", "keys", "tls"))
+    names = ("server", "registration", "keys", "refused", "tls")
+    source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in names)
     registered = re.findall(
         r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
     )
@@ -151,7 +152,13 @@ def test_metrics_table_matches_registered_metrics() -> None:
     table = [row for row in rows(text("docs/metrics.md")) if row[0].startswith("`penstock_")]
     assert all(meaning for *_, meaning in table)
     documented = {(name.strip("`"), kind, tuple(re.findall(r"`(\w+)`", labels))) for name, kind, labels, *_ in table}
-    assert documented == metrics()
+    scraped = text("rust/server/src/state/exposition.rs")
+    read_at_scrape = set(re.findall(r'write_head\(text, "(penstock_\w+)", "[^"]+", "(\w+)"\)', scraped))
+    assert len(read_at_scrape) == scraped.count("write_head(text")
+    others = {row for row in documented if row[:2] in read_at_scrape}
+    assert {row[:2] for row in others} == read_at_scrape
+    # A test of the lifecycle compares their labels with those of a scrape.
+    assert documented - others == metrics()
 
 
 def test_files_generated_from_settings_are_fresh() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import platform
 import re
+import resource
+import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +16,19 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import binary_body, connect, get, infer, metric, metric_at, post
+import penstock
+from http_by_hand import (
+    Connection,
+    binary_body,
+    connect,
+    get,
+    infer,
+    metric,
+    metric_at,
+    openmetrics,
+    post,
+    read_response,
+)
 from penstock import Batching, Context, InvalidInput, Server, Tensor, model
 from waiting import Gate, at_once, until
 
@@ -38,10 +53,7 @@ def server() -> Iterator[Server]:
 
 
 def exposition(server: Server) -> str:
-    response = get(server.http_url, "/metrics")
-    assert response.status == 200
-    assert response.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
-    text = response.body.decode()
+    text = openmetrics(server.http_url)
     assert text.endswith("# EOF\n")
     return text
 
@@ -102,6 +114,121 @@ def test_grpc_responses_are_timed_like_rest_responses(server: Server) -> None:
     text = exposition(server)
     for name in ("queue_seconds", "batch_wait_seconds", "compute_seconds", "encode_seconds", "batch_size"):
         assert metric(text, f"penstock_{name}_count", model="checked") == 1, name
+
+
+def test_successful_requests_are_timed_end_to_end(server: Server) -> None:
+    infer(server.http_url, "checked", X)
+    infer(server.http_url, "checked", {"x": np.full((1, 2), 0, np.float32)})
+    infer(server.http_url, "unknown", X)
+    infer_grpc(server)
+    with pytest.raises(grpc.RpcError):
+        infer_grpc(server, -1)
+    text = exposition(server)
+    labels = {"model": "checked", "version": "3"}
+    times = {protocol: dict(labels, protocol=protocol) for protocol in ("http", "grpc", "inprocess")}
+    counted = [metric(text, "penstock_request_seconds_count", **one) for one in times.values()]
+    assert counted == [1, 1, 0]
+    parts = metric(text, "penstock_encode_seconds_sum", **labels)
+    assert metric(text, "penstock_request_seconds_sum", **labels) > parts > 0
+    bounds = re.findall(
+        r'penstock_request_seconds_bucket\{le="([^"]+)",model="checked",version="3",protocol="http"', text
+    )
+    listed = "0.0005 0.001 0.0025 0.005 0.01 0.025 0.05 0.075 0.1 0.25 0.5 0.75 1.0 2.5 5.0 7.5 10.0 30.0 60.0 +Inf"
+    assert bounds == listed.split()
+
+
+def test_time_of_a_large_response_ends_when_its_reader_has_it() -> None:
+    @model(inputs=[Tensor("n", np.int64, [1])], outputs=[Tensor("y", np.float32, [-1])])
+    def many(n: Any) -> Any:
+        return np.zeros(int(n[0]), np.float32)
+
+    with Server(many, http="127.0.0.1:0", grpc=None) as server:
+        # More than the buffers of both sockets hold.
+        content, headers = binary_body({"n": np.array([1 << 23])})
+        with connect(server.http_url) as reader:
+            lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+            head = f"POST /v2/models/many/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(content)}\r\n"
+            reader.sendall(f"{head}{lines}\r\n".encode() + content)
+            until(lambda: metric_at(server.http_url, "penstock_requests_total", model="many", outcome="ok") == 1)
+            assert metric_at(server.http_url, "penstock_request_seconds_count", model="many") == 0
+            assert read_response(reader).status == 200
+        until(lambda: metric_at(server.http_url, "penstock_request_seconds_count", model="many") == 1)
+
+
+def test_responses_of_streams_are_timed() -> None:
+    @model(**FLOATS)
+    def yields(x: Any) -> Iterator[Any]:
+        yield x
+        time.sleep(0.05)
+        yield x
+        yield x
+
+    with Server(yields, checked, http="127.0.0.1:0", grpc=None) as server:
+        body = b'{"inputs": [{"name": "x", "datatype": "FP32", "shape": [2], "data": [1, 2]}]}'
+        assert post(server.http_url, "/v2/models/yields/infer_stream", body).body.count(b"data:") == 3
+        infer(server.http_url, "checked", X)
+        text = exposition(server)
+    assert metric(text, "penstock_first_response_seconds_count", model="yields") == 1
+    assert metric(text, "penstock_response_gap_seconds_count", model="yields") == 2
+    assert metric(text, "penstock_response_gap_seconds_sum", model="yields") >= 0.05
+    assert metric(text, "penstock_request_seconds_count", model="yields", protocol="http") == 1
+    assert metric(text, "penstock_request_seconds_sum", model="yields") >= 0.05
+    assert 'penstock_first_response_seconds_count{model="checked"' not in text, "a model without streams has no series"
+
+
+def test_calls_between_models_are_timed() -> None:
+    @model(**FLOATS)
+    def plain(x: Any) -> Any:
+        return x
+
+    @model(**FLOATS)
+    def outer(x: Any, ctx: Context) -> Any:
+        return ctx.models["plain"](x=x)
+
+    with Server(outer, plain, http="127.0.0.1:0", grpc=None) as server:
+        assert infer(server.http_url, "outer", {"x": np.ones(2, np.float32)}).status == 200
+        count = metric_at(server.http_url, "penstock_request_seconds_count", model="plain", protocol="inprocess")
+    assert count == 1
+
+
+def test_readiness_is_a_gauge_of_each_version(server: Server) -> None:
+    labels = {"model": "checked", "version": "3"}
+    assert 'penstock_ready{model="checked",version="3"} 1\n' in exposition(server)
+    server.set_ready("checked", False)
+    assert 'penstock_ready{model="checked",version="3"} 0\n' in exposition(server)
+    server.set_ready("checked", True)
+    assert metric(exposition(server), "penstock_ready", **labels) == 1
+
+
+def test_refusals_by_access_rules_are_counted() -> None:
+    with Server(checked, http="127.0.0.1:0", grpc="127.0.0.1:0", api_key="secret") as server:
+        assert infer(server.http_url, "checked", X).status in {401, 403}
+        assert get(server.http_url, "/v2/models/checked").status in {401, 403}
+        with pytest.raises(grpc.RpcError):
+            infer_grpc(server)
+        with Connection(server.http_url) as connection:
+            response = connection.send_request("GET", "/metrics", headers={"Authorization": "Bearer secret"})
+    assert metric(response.body.decode(), "penstock_refused_total") == 3
+    reasons = [line for line in response.body.decode().splitlines() if re.match(r"penstock_refused_total.* 3$", line)]
+    assert len(reasons) == 1, "all three for one reason"
+
+
+def test_build_and_process_are_described(server: Server) -> None:
+    text = exposition(server)
+    (build,) = re.findall(r"^penstock_build_info\{(.*)\} 1$", text, re.MULTILINE)
+    labels = dict(re.findall(r'(\w+)="([^"]*)"', build))
+    assert labels["version"] == penstock.__version__
+    assert labels["python"] == platform.python_version()
+    assert labels["gil"] == ("on" if getattr(sys, "_is_gil_enabled", lambda: True)() else "off")
+    assert re.fullmatch(r"1\.\d+\.\d+.*", labels["rustc"])
+    largest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    assert largest / 100 < metric(text, "process_resident_memory_bytes") <= largest
+    assert metric(text, "process_virtual_memory_bytes") > metric(text, "process_resident_memory_bytes")
+    assert metric(text, "process_start_time_seconds") <= time.time() + 1
+    assert metric(text, "process_start_time_seconds") > time.time() - time.clock_gettime(time.CLOCK_BOOTTIME) - 1
+    assert 0 < metric(text, "process_cpu_seconds_total") <= time.process_time() + 1
+    assert 3 < metric(text, "process_open_fds") < metric(text, "process_max_fds")
+    assert metric(text, "penstock_body_limit_bytes") > 1 << 20
 
 
 def test_gauges_follow_the_requests() -> None:
@@ -177,6 +304,7 @@ def test_clients_cannot_create_series(server: Server) -> None:
         infer(server.http_url, "checked", X, id=f"id-{index}")
     text = exposition(server)
     assert series(text) == before
+    assert metric(text, "penstock_refused_total", reason="not_found") == 100
     assert metric(text, "penstock_refused_total") == 100
 
 
@@ -185,7 +313,7 @@ def test_every_metric_is_described(server: Server) -> None:
     text = exposition(server)
     names = set(re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE))
     assert names == set(re.findall(r"^# HELP (\w+) \w+", text, re.MULTILINE))
-    assert all(name.startswith("penstock_") for name in names)
+    assert all(name.startswith(("penstock_", "process_")) for name in names)
 
 
 def test_rows_computed_for_abandoned_requests_count_as_wasted() -> None:

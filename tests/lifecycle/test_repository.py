@@ -201,11 +201,13 @@ def test_unload_finishes_requests_in_flight(repository: Repository, tmp_path: Pa
         until(entered.exists, "the handler to be called")
         assert client.unload("a") == (200, {"name": "a", "unload": True})
         assert client.states("a") == {"1": "UNLOADING"}
+        assert 'penstock_ready{model="a",version="1"} 0\n' in client.metrics()
         assert client.factor("a") == "model 'a' is not loaded"
         gate.touch()
         assert running.result(timeout=20) == 2
         until(lambda: client.states("a") == {"1": "UNAVAILABLE"}, "the instances to close")
         assert client.reason("a") == "unloaded"
+        assert 'penstock_ready{model="a"' not in client.metrics()
         assert client.unload("a")[0] == 200
         assert client.load("a")[0] == 200
         assert client.factor("a") == 2

@@ -86,6 +86,24 @@ impl Kind {
         }
     }
 
+    /// True if the service is at fault, and not the request: what a service level counts as an error.
+    pub const fn is_fault_of_service(self) -> bool {
+        match self {
+            Self::Overloaded | Self::Unavailable | Self::Timeout | Self::Handler | Self::Internal => true,
+            Self::InvalidInput
+            | Self::NotFound
+            | Self::AlreadyExists
+            | Self::MethodNotAllowed
+            | Self::TooLarge
+            | Self::UnsupportedEncoding
+            | Self::Unsupported
+            | Self::Forbidden
+            | Self::Unauthenticated
+            | Self::Throttled
+            | Self::Cancelled => false,
+        }
+    }
+
     /// Kind by its [`name`](Self::name).
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)

@@ -23,8 +23,8 @@ pub use net::{InProcess, Server, StartError, processors};
 pub use observe::{MAX_NAME_BYTES, plain};
 pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, TlsSettings};
 pub use settings::{
-    Access, AccessLog, Action, Address, BatchingDebug, Categories, Category, CloudEvents, Command, Compression, Config,
-    Control, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms, Serves,
-    SharedCache, SharedMemory, Tls, Tracing,
+    Access, AccessLog, Action, Address, BatchingDebug, Build, Categories, Category, CloudEvents, Command, Compression,
+    Config, Control, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms,
+    Serves, SharedCache, SharedMemory, Tls, Tracing,
 };
 pub use state::default_max_inflight_bytes;

@@ -33,6 +33,12 @@ impl Histogram {
         Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0) }))
     }
 
+    /// Creates a histogram of 0.5 ms to 60 s for whole requests: OpenTelemetry's buckets of HTTP, and some at both ends.
+    pub(crate) fn of_requests() -> Self {
+        let http = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
+        Self::new([0.0005, 0.001, 0.0025].into_iter().chain(http).chain([30.0, 60.0]))
+    }
+
     /// Creates a histogram of 10 us to about 120 s, in steps of a sixth: fine enough for percentiles.
     pub(crate) fn of_latencies() -> Self {
         Self::new(exponential_buckets(10e-6, 1.1665, 107))

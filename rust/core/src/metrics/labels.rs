@@ -23,6 +23,18 @@ pub(in crate::metrics) struct RequestLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in crate::metrics) struct ProtocolLabels {
+    pub(in crate::metrics) model: String,
+    pub(in crate::metrics) version: String,
+    pub(in crate::metrics) protocol: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(in crate::metrics) struct RefusedLabels {
+    pub(in crate::metrics) reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in crate::metrics) struct BatchLabels {
     pub(in crate::metrics) model: String,
     pub(in crate::metrics) version: String,

@@ -4,10 +4,12 @@ mod histogram;
 mod keys;
 mod labels;
 mod model;
+mod refused;
 mod registration;
 mod sampled_clock;
 mod server;
 pub mod statistics;
+mod text;
 mod tls;
 mod totals;
 mod user;
@@ -15,9 +17,11 @@ mod user;
 pub use self::{
     histogram::{Distribution, Histogram},
     keys::{DeniedReason, KeyMetrics},
-    model::{CacheMetrics, ModelMetrics},
+    model::{CacheMetrics, ModelMetrics, StreamMetrics},
+    refused::RefusedMetrics,
     sampled_clock::SampledClock,
     server::Metrics,
+    text::{escape_label, write_head, write_sample},
     tls::{TlsMetrics, TlsOutcome},
     totals::MetricTotals,
     user::{

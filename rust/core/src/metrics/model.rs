@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{InterpreterTimes, Kind, Protocol, batch::policy::Reason};
 use prometheus_client::metrics::{counter::Counter, family::Family, gauge::Gauge};
-use std::time::Duration;
+use std::{sync::OnceLock, time::Duration};
 
 /// Metrics of one model version.
 #[derive(Debug)]
@@ -19,6 +19,9 @@ pub struct ModelMetrics {
     pub(super) restarts: Family<RestartLabels, Counter>,
     pub(super) processes: Family<ModelLabels, Gauge>,
     pub(super) served: [Counter; 3],
+    /// Failures by protocol and kind. Those that are not the service's fault are created when they occur.
+    pub(super) failures: [[OnceLock<Counter>; Kind::ALL.len()]; 3],
+    pub(super) request: [Histogram; 3],
     pub(super) reasons: [Counter; Reason::ALL.len()],
     /// Requests abandoned before they were computed.
     pub abandoned: Counter,
@@ -32,6 +35,8 @@ pub struct ModelMetrics {
     pub encode: Histogram,
     /// Seconds from a request's arrival to its response, of successful requests while the live page is open.
     pub latency: Histogram,
+    /// Times of streams' responses; `None` for a model that does not stream.
+    pub stream: Option<StreamMetrics>,
     /// Rows in a batch.
     pub batch_size: Histogram,
     pub(super) handler: Seconds,
@@ -50,6 +55,15 @@ pub struct ModelMetrics {
     pub sequences: Gauge,
     /// Sequences ended by their idle timeout.
     pub sequences_lapsed: Counter,
+}
+
+/// Times of the responses of one model's streams.
+#[derive(Clone, Debug)]
+pub struct StreamMetrics {
+    /// Seconds from a request's arrival to its first response.
+    pub first_response: Histogram,
+    /// Seconds between two responses of a stream, as the handler gave them.
+    pub response_gap: Histogram,
 }
 
 /// Metrics of one model's cache.
@@ -73,24 +87,36 @@ impl ModelMetrics {
         self.served[protocol as usize].inc();
     }
 
+    /// Observes the time of a successful request, from its arrival to its response.
+    pub fn request_time(&self, protocol: Protocol, time: Duration) {
+        self.request[protocol as usize].observe(time.as_secs_f64());
+    }
+
     /// Counts a failed request.
     pub fn failed(&self, protocol: Protocol, kind: Kind) {
-        self.requests
-            .get_or_create(&RequestLabels {
-                model: self.labels.model.clone(),
-                version: self.labels.version.clone(),
-                protocol: protocol.name(),
-                outcome: kind.name(),
-            })
-            .inc();
+        let created = || self.requests.get_or_create(&self.request_labels(protocol, kind)).clone();
+        self.failures[protocol as usize][kind as usize].get_or_init(created).inc();
+    }
+
+    /// Creates the counters of failures that are the service's fault: an increase from nothing would be no increase.
+    pub(super) fn create_failures(&self) {
+        for kind in Kind::ALL.into_iter().filter(|kind| kind.is_fault_of_service()) {
+            for protocol in PROTOCOLS {
+                let counter = self.requests.get_or_create(&self.request_labels(protocol, kind)).clone();
+                let _ = self.failures[protocol as usize][kind as usize].set(counter);
+            }
+        }
+    }
+
+    fn request_labels(&self, protocol: Protocol, kind: Kind) -> RequestLabels {
+        let ModelLabels { model, version } = self.labels.clone();
+        RequestLabels { model, version, protocol: protocol.name(), outcome: kind.name() }
     }
 
     /// Number of requests that failed with a kind.
     pub fn failures(&self, kind: Kind) -> u64 {
         let of = |protocol: Protocol| {
-            let ModelLabels { model, version } = self.labels.clone();
-            let labels = RequestLabels { model, version, protocol: protocol.name(), outcome: kind.name() };
-            self.requests.get(&labels).map_or(0, |requests| requests.get())
+            self.requests.get(&self.request_labels(protocol, kind)).map_or(0, |requests| requests.get())
         };
         PROTOCOLS.into_iter().map(of).sum()
     }

@@ -1,10 +1,12 @@
 //! All metrics. Handles are created once per model; requests only update them.
 
 use super::{
-    CacheMetrics, ModelMetrics,
+    CacheMetrics, ModelMetrics, RefusedMetrics, StreamMetrics,
     histogram::Histogram,
     keys::KeyMetrics,
-    labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
+    labels::{
+        BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, ProtocolLabels, RequestLabels, RestartLabels, Seconds,
+    },
     statistics::Statistics,
     tls::TlsMetrics,
     user::{Recorder, UserRegistry},
@@ -13,7 +15,7 @@ use crate::{ModelSpec, batch::policy::Reason};
 use prometheus_client::{
     encoding::text::{encode_eof, encode_registry},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::exponential_buckets},
-    registry::{Registry, Unit},
+    registry::Registry,
 };
 use std::{
     fmt::{self, Write},
@@ -36,36 +38,41 @@ pub struct Metrics {
     /// Metrics that handlers define, without the prefix.
     handlers: Registry,
     user: Arc<UserRegistry>,
-    requests: Family<RequestLabels, Counter>,
-    batches: Family<BatchLabels, Counter>,
-    abandoned: Family<ModelLabels, Counter>,
-    custom: Family<CustomLabels, Seconds>,
-    queue: Family<ModelLabels, Histogram>,
-    batch_wait: Family<ModelLabels, Histogram>,
-    compute: Family<ModelLabels, Histogram>,
-    encode: Family<ModelLabels, Histogram>,
-    batch_size: Family<ModelLabels, Histogram>,
-    handler: Family<ModelLabels, Seconds>,
-    wasted: Family<ModelLabels, Seconds>,
-    gil_held: Family<ModelLabels, Seconds>,
-    boundary: Family<ModelLabels, Seconds>,
-    queue_depth: Family<ModelLabels, Gauge>,
-    in_flight: Family<ModelLabels, Gauge>,
-    sequences: Family<ModelLabels, Gauge>,
-    sequences_lapsed: Family<ModelLabels, Counter>,
-    processes: Family<ModelLabels, Gauge>,
-    restarts: Family<RestartLabels, Counter>,
-    cache_hits: Family<ModelLabels, Counter>,
-    cache_misses: Family<ModelLabels, Counter>,
-    cache_evictions: Family<ModelLabels, Counter>,
-    cache_bytes: Family<ModelLabels, Gauge>,
-    cache_shared_hits: Family<ModelLabels, Counter>,
+    pub(super) requests: Family<RequestLabels, Counter>,
+    pub(super) request: Family<ProtocolLabels, Histogram>,
+    pub(super) first_response: Family<ModelLabels, Histogram>,
+    pub(super) response_gap: Family<ModelLabels, Histogram>,
+    pub(super) batches: Family<BatchLabels, Counter>,
+    pub(super) abandoned: Family<ModelLabels, Counter>,
+    pub(super) custom: Family<CustomLabels, Seconds>,
+    pub(super) queue: Family<ModelLabels, Histogram>,
+    pub(super) batch_wait: Family<ModelLabels, Histogram>,
+    pub(super) compute: Family<ModelLabels, Histogram>,
+    pub(super) encode: Family<ModelLabels, Histogram>,
+    pub(super) batch_size: Family<ModelLabels, Histogram>,
+    pub(super) handler: Family<ModelLabels, Seconds>,
+    pub(super) wasted: Family<ModelLabels, Seconds>,
+    pub(super) gil_held: Family<ModelLabels, Seconds>,
+    pub(super) boundary: Family<ModelLabels, Seconds>,
+    pub(super) queue_depth: Family<ModelLabels, Gauge>,
+    pub(super) in_flight: Family<ModelLabels, Gauge>,
+    pub(super) sequences: Family<ModelLabels, Gauge>,
+    pub(super) sequences_lapsed: Family<ModelLabels, Counter>,
+    pub(super) processes: Family<ModelLabels, Gauge>,
+    pub(super) restarts: Family<RestartLabels, Counter>,
+    pub(super) cache_hits: Family<ModelLabels, Counter>,
+    pub(super) cache_misses: Family<ModelLabels, Counter>,
+    pub(super) cache_evictions: Family<ModelLabels, Counter>,
+    pub(super) cache_bytes: Family<ModelLabels, Gauge>,
+    pub(super) cache_shared_hits: Family<ModelLabels, Counter>,
     /// Failures of the shared cache.
     pub cache_failures: Counter,
     /// Open connections.
     pub connections: Gauge,
     /// Bytes of request bodies in memory.
     pub body_bytes: Gauge,
+    /// Limit on `body_bytes`.
+    pub body_limit_bytes: Gauge,
     /// Bytes of large responses that are not sent yet.
     pub answer_bytes: Gauge,
     /// Memory limit of the process's control group; 0 without one.
@@ -77,7 +84,7 @@ pub struct Metrics {
     /// Refused clients and reloads of keys.
     pub keys: KeyMetrics,
     /// Requests refused before their model was known.
-    pub refused: Counter,
+    pub refused: RefusedMetrics,
     /// Access log lines dropped because the log was too slow.
     pub log_dropped: Counter,
     /// Spans dropped because the collector rejected them or was too slow.
@@ -100,6 +107,9 @@ impl Default for Metrics {
             handlers,
             user,
             requests: Family::default(),
+            request: Family::new_with_constructor(Histogram::of_requests),
+            first_response: Family::new_with_constructor(Histogram::of_requests),
+            response_gap: Family::new_with_constructor(Histogram::of_requests),
             batches: Family::default(),
             abandoned: Family::default(),
             custom: Family::default(),
@@ -126,12 +136,13 @@ impl Default for Metrics {
             cache_failures: Counter::default(),
             connections: Gauge::default(),
             body_bytes: Gauge::default(),
+            body_limit_bytes: Gauge::default(),
             answer_bytes: Gauge::default(),
             memory_limit_bytes: Gauge::default(),
             memory_used_bytes: Gauge::default(),
             tls: TlsMetrics::default(),
             keys: KeyMetrics::default(),
-            refused: Counter::default(),
+            refused: RefusedMetrics::default(),
             log_dropped: Counter::default(),
             spans_dropped: Counter::default(),
         };
@@ -149,62 +160,11 @@ impl Metrics {
         self.register_server(&mut registry);
     }
 
-    fn register_requests(&self, registry: &mut Registry) {
-        let seconds = || Unit::Seconds;
-        registry.register("requests", "Requests by model, protocol and outcome", self.requests.clone());
-        registry.register("batches", "Batches by the reason for their cut", self.batches.clone());
-        registry.register("abandoned", "Requests abandoned before they were computed", self.abandoned.clone());
-        registry.register("custom", "Counters that handlers define", self.custom.clone());
-        registry.register_with_unit(
-            "queue",
-            "Time from arrival to the cut of the batch",
-            seconds(),
-            self.queue.clone(),
-        );
-        registry.register_with_unit(
-            "batch_wait",
-            "Time from the cut of a batch to its handler's start",
-            seconds(),
-            self.batch_wait.clone(),
-        );
-        registry.register_with_unit("compute", "The handler's time for a batch", seconds(), self.compute.clone());
-        registry.register_with_unit("encode", "Time to encode a response", seconds(), self.encode.clone());
-        registry.register("batch_size", "Rows in a batch", self.batch_size.clone());
-        registry.register_with_unit("handler", "Time spent in handlers", seconds(), self.handler.clone());
-        registry.register_with_unit(
-            "wasted",
-            "Time spent in handlers for abandoned requests",
-            seconds(),
-            self.wasted.clone(),
-        );
-        registry.register_with_unit(
-            "gil_held",
-            "Time with the GIL: the boundary's, and the handler thread's CPU time",
-            seconds(),
-            self.gil_held.clone(),
-        );
-        registry.register_with_unit("boundary", "Time with the GIL outside handlers", seconds(), self.boundary.clone());
-    }
-
-    fn register_instances(&self, registry: &mut Registry) {
-        registry.register("queue_depth", "Requests in the queue", self.queue_depth.clone());
-        registry.register("in_flight", "Requests accepted and not answered yet", self.in_flight.clone());
-        registry.register("sequences", "Sequences that are active", self.sequences.clone());
-        registry.register("sequences_lapsed", "Sequences ended by their idle timeout", self.sequences_lapsed.clone());
-        registry.register("processes", "Instances whose process takes batches", self.processes.clone());
-        registry.register("restarts", "Replaced processes by reason", self.restarts.clone());
-        registry.register("cache_hits", "Requests answered from the cache", self.cache_hits.clone());
-        registry.register("cache_misses", "Requests not found in the cache", self.cache_misses.clone());
-        registry.register("cache_evictions", "Cache entries removed for room or age", self.cache_evictions.clone());
-        registry.register("cache_shared_hits", "Hits in the shared cache", self.cache_shared_hits.clone());
-        registry.register("cache_failures", "Failures of the shared cache", self.cache_failures.clone());
-        registry.register("cache_bytes", "Bytes of the cache entries", self.cache_bytes.clone());
-    }
-
     /// Handles of one model.
     pub fn model(&self, spec: &ModelSpec) -> ModelMetrics {
         let labels = ModelLabels { model: spec.name.to_string(), version: spec.version.to_string() };
-        ModelMetrics {
+        let metrics = ModelMetrics {
+            failures: Default::default(),
             served: PROTOCOLS.map(|protocol| {
                 self.requests
                     .get_or_create(&RequestLabels {
@@ -214,6 +174,19 @@ impl Metrics {
                         outcome: "ok",
                     })
                     .clone()
+            }),
+            request: PROTOCOLS.map(|protocol| {
+                self.request
+                    .get_or_create(&ProtocolLabels {
+                        model: labels.model.clone(),
+                        version: labels.version.clone(),
+                        protocol: protocol.name(),
+                    })
+                    .clone()
+            }),
+            stream: spec.streams.then(|| StreamMetrics {
+                first_response: self.first_response.get_or_create(&labels).clone(),
+                response_gap: self.response_gap.get_or_create(&labels).clone(),
             }),
             reasons: Reason::ALL.map(|reason| {
                 self.batches
@@ -258,7 +231,9 @@ impl Metrics {
                 .as_ref()
                 .map_or_else(Counter::default, |_| self.sequences_lapsed.get_or_create(&labels).clone()),
             labels,
-        }
+        };
+        metrics.create_failures();
+        metrics
     }
 
     /// Text form for Prometheus (OpenMetrics 1.0).

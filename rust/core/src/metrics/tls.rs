@@ -48,6 +48,10 @@ impl TlsMetrics {
 
     /// Sets the end of a certificate's validity, in seconds since 1970.
     pub fn expiry(&self, name: &str, seconds: i64) {
+        // An increase from nothing would be no increase.
+        for outcome in [TlsOutcome::Ok, TlsOutcome::Failed] {
+            drop(self.reloads.get_or_create(&ReloadLabels { outcome: outcome.name() }));
+        }
         self.expiry.get_or_create(&CertificateLabels { name: name.to_owned() }).set(seconds);
     }
 

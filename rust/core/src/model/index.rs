@@ -48,6 +48,9 @@ pub struct IndexEntry {
     pub reason: String,
 }
 
+/// Reason, in Triton's word, of a version that a client unloaded.
+const UNLOADED: &str = "unloaded";
+
 /// Statuses by version.
 pub(crate) type Notes = BTreeMap<Arc<str>, VersionStatus>;
 
@@ -55,6 +58,11 @@ impl IndexEntry {
     /// Version, if there is one.
     pub fn version_text(&self) -> Option<&str> {
         self.version.as_ref().map(|(version, _)| &**version)
+    }
+
+    /// True if a client unloaded the version.
+    pub fn is_unloaded(&self) -> bool {
+        self.state() == Some(VersionState::Unavailable) && self.reason == UNLOADED
     }
 
     /// State; `None` for a model that was never loaded.

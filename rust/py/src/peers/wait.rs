@@ -64,7 +64,10 @@ impl Patience {
     pub(super) fn ended(&self, error: Option<&Error>) {
         let metrics = self.model.metrics();
         match error {
-            None => metrics.served(Protocol::InProcess),
+            None => {
+                metrics.served(Protocol::InProcess);
+                metrics.request_time(Protocol::InProcess, self.began.elapsed());
+            }
             Some(error) => {
                 metrics.failed(Protocol::InProcess, error.kind());
                 metrics.statistics.failed(self.began.elapsed());

@@ -7,12 +7,12 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessLog, Address, BatchingDebug, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
+    Access, AccessLog, Address, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
     Compression, Config, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, MinVersion,
     PlatformRoutes, Platforms, Serves, SharedCache, SharedMemory, Tls, TlsSettings, Tracing,
     default_max_inflight_bytes,
 };
-use pyo3::prelude::*;
+use pyo3::{PythonVersionInfo, prelude::*};
 use std::{net::ToSocketAddrs as _, path::PathBuf, time::Duration};
 
 /// A `ServerConfig` of Python.
@@ -51,6 +51,7 @@ impl<'py> ServerConfig<'_, 'py> {
             grpc_header_forward_pattern: self.pattern("grpc_header_forward_pattern")?,
             limits: self.limits()?,
             dialect,
+            build: self.build()?,
             ..Config::default()
         };
         let version = several.server_version.clone();
@@ -93,6 +94,19 @@ impl<'py> ServerConfig<'_, 'py> {
             }
             ; ..several
         }))
+    }
+
+    /// Versions of the interpreter and the compiler.
+    fn build(&self) -> PyResult<Build> {
+        let (py, rustc) = (self.0.py(), env!("PENSTOCK_RUSTC").to_owned());
+        let PythonVersionInfo { major, minor, patch, .. } = py.version_info();
+        // Interpreters before 3.13 always have the lock.
+        let holds: bool = match py.import("sys")?.getattr_opt("_is_gil_enabled")? {
+            Some(is_enabled) => is_enabled.call0()?.extract()?,
+            None => true,
+        };
+        let gil = if holds { "on" } else { "off" }.to_owned();
+        Ok(Build { python: format!("{major}.{minor}.{patch}"), gil, rustc, ..Build::default() })
     }
 
     fn limits(&self) -> PyResult<Limits> {

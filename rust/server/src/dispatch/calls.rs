@@ -32,12 +32,12 @@ impl Dispatcher {
         if self.wants_key() {
             return match self.with_key(&head.headers) {
                 Ok(keyed) => Box::pin(keyed.respond_to_inference_call(head, body, protocol)).await,
-                Err(error) => grpc::refusal(&self.context.app, &error),
+                Err(error) => grpc::refusal(self.count_refused(&error), &error),
             };
         }
         let response = match self.check_call(head, protocol) {
             Ok(()) => grpc::infer(&self.context, &head.headers, body).await,
-            Err(error) => grpc::refusal(&self.context.app, &error),
+            Err(error) => grpc::refusal(self.count_refused(&error), &error),
         };
         self.close_if_draining(head.version < Version::HTTP_2, response)
     }
@@ -51,7 +51,7 @@ impl Dispatcher {
         if self.wants_key() {
             return match self.with_key(request.headers()) {
                 Ok(keyed) => Box::pin(keyed.respond_to_call(request, protocol)).await,
-                Err(error) => grpc::refusal(&self.context.app, &error),
+                Err(error) => grpc::refusal(self.count_refused(&error), &error),
             };
         }
         let closable = request.version() < Version::HTTP_2;
@@ -63,7 +63,7 @@ impl Dispatcher {
         let app = &self.context.app;
         let (head, body) = request.into_parts();
         if let Err(error) = self.check_call(&head, protocol) {
-            return grpc::refusal(app, &error);
+            return grpc::refusal(self.count_refused(&error), &error);
         }
         match (grpc::call(&self.context, head, body).await, &self.grpc) {
             (Ok(response), _) => response,

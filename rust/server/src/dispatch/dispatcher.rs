@@ -134,9 +134,8 @@ impl Dispatcher {
     async fn respond_with_key<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
         match self.with_key(&head.headers) {
             Ok(keyed) => keyed.respond(head, body, protocol).await,
-            Err(error) => {
-                self.close_if_draining(head.version < Version::HTTP_2, rest::refusal(&self.context.app, &error))
-            }
+            Err(error) => self
+                .close_if_draining(head.version < Version::HTTP_2, rest::refusal(self.count_refused(&error), &error)),
         }
     }
 
@@ -166,7 +165,7 @@ impl Dispatcher {
     async fn dispatch<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
         let app = &self.context.app;
         if let Err(error) = self.check_host(head, protocol) {
-            return rest::refusal(app, &error);
+            return rest::refusal(self.count_refused(&error), &error);
         }
         if !self.scope.serves.rest {
             return Box::pin(self.metrics_only(head, body)).await;
@@ -203,7 +202,7 @@ impl Dispatcher {
             Ok(Some(target)) if self.context.models().sees(target.model_name()) => {
                 let requires = Requirement::Category(Category::Inference);
                 if let Err(error) = self.context.check_rest(requires, headers) {
-                    return rest::refusal(app, &error);
+                    return rest::refusal(self.count_refused(&error), &error);
                 }
                 let query = query.unwrap_or_default();
                 let request = DeclaredRouteRequest { method, path, query, headers, body, protocol };
@@ -213,7 +212,7 @@ impl Dispatcher {
             Err(methods) => Some(methods),
         };
         if let Err(error) = self.context.check_rest(endpoint.requirement(method), headers) {
-            return rest::refusal(app, &error);
+            return rest::refusal(self.count_refused(&error), &error);
         }
         match endpoint {
             Endpoint::Inference(operation, path) if is_post => {
@@ -250,9 +249,16 @@ impl Dispatcher {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let refused = hosts::check_page(&app.config.allowed_hosts, method, uri, headers);
         if let Err(error) = refused.and_then(|()| rest::check_path(uri.path())) {
-            return rest::refusal(app, &error);
+            return rest::refusal(self.count_refused(&error), &error);
         }
         endpoint.respond(&self.context, method, (headers, body)).await
+    }
+
+    /// Counts a request that is refused by its host, origin, secret or key.
+    #[cold]
+    pub(super) fn count_refused(&self, error: &Error) -> &Arc<App> {
+        self.context.app.metrics.refused.add(error.kind());
+        &self.context.app
     }
 
     /// Checks the host that a request names.

@@ -93,7 +93,7 @@ async fn known<B: RequestBody + 'static>(context: &Context, head: Parts, body: B
     };
     let unknown = || Err(Error::new(Kind::MethodNotAllowed, NO_SUCH_CALL));
     response.unwrap_or_else(unknown).unwrap_or_else(|error| {
-        context.app.metrics.refused.inc();
+        context.app.metrics.refused.add(error.kind());
         refusal(&context.app, &error)
     })
 }

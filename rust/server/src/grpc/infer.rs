@@ -123,7 +123,7 @@ async fn compute_response(
         timing_headers(&mut metadata, response.timings);
     }
     let http_response = respond::unary(respond::response_coding(context, headers), frame, metadata).await?;
-    let held = ResponseMemory::of(app, http_response.body().bytes())?;
-    telemetry.succeeded(model, &plan.id, 0, response.timings);
+    let mut held = ResponseMemory::of(app, http_response.body().bytes())?;
+    telemetry.succeeded(model, (&plan.id, 0), response.timings, held.as_mut());
     Ok(http_response.map(|body| body.with_memory(held)))
 }

@@ -36,7 +36,7 @@ impl<B: RequestBody> RequestReader<B> {
                 Ok(Some((echo, request(&self.context, &self.headers, envelope, held).await)))
             }
             Err(error) => {
-                self.context.app.metrics.refused.inc();
+                self.context.app.metrics.refused.add(error.kind());
                 drop(held);
                 if error.kind() != Kind::Overloaded {
                     return Err(error);

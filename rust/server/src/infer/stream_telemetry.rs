@@ -18,7 +18,8 @@ pub(crate) struct StreamTelemetry {
     status: fn(&App, Option<&Error>) -> i32,
     /// Status that the model set.
     head_status: Option<u16>,
-    timings: Timings,
+    /// Times of the last response; `None` before the first.
+    timings: Option<Timings>,
     complete: bool,
     ended: bool,
 }
@@ -34,7 +35,7 @@ impl StreamTelemetry {
         let RequestTelemetry { protocol, started, ref trace, .. } = *telemetry;
         let trace = trace.clone();
         let (model, id) = (Arc::clone(request.0), request.1.to_owned());
-        let (app, timings) = (Arc::clone(app), Timings::default());
+        let app = Arc::clone(app);
         Self {
             app,
             protocol,
@@ -44,7 +45,7 @@ impl StreamTelemetry {
             id,
             status,
             head_status: None,
-            timings,
+            timings: None,
             complete: false,
             ended: false,
         }
@@ -67,7 +68,15 @@ impl StreamTelemetry {
 
     /// Records a response.
     pub(crate) fn responded(&mut self, timings: Timings, last: bool) {
-        self.timings = timings;
+        if let Some(stream) = &self.model.metrics().stream {
+            match self.timings {
+                None => stream.first_response.observe(self.started.elapsed().as_secs_f64()),
+                Some(before) => {
+                    stream.response_gap.observe(timings.compute.saturating_sub(before.compute).as_secs_f64());
+                }
+            }
+        }
+        self.timings = Some(timings);
         self.complete |= last;
     }
 
@@ -96,13 +105,13 @@ impl StreamTelemetry {
             started: self.started,
             trace: self.trace.take(),
         };
-        let status = (self.status)(&self.app, error);
+        let (status, timings) = ((self.status)(&self.app, error), self.timings.unwrap_or_default());
         match error {
             None if let Some(head_status) = self.head_status => {
                 let refused = refusal(&ResponseHead { status: head_status, ..ResponseHead::default() });
-                telemetry.completed(&self.model, (&self.id, head_status.into()), self.timings, refused.as_ref());
+                telemetry.completed(&self.model, (&self.id, head_status.into()), timings, refused.as_ref(), None);
             }
-            None => telemetry.succeeded(&self.model, &self.id, status, self.timings),
+            None => telemetry.succeeded(&self.model, (&self.id, status), timings, None),
             Some(error) => telemetry.failed(Some(&self.model), &self.id, status, error),
         }
     }

@@ -8,7 +8,7 @@ use crate::{
         spans::RequestTrace,
     },
     settings::{LiveAccess, LogLevel},
-    state::App,
+    state::{App, ResponseClock, ResponseMemory},
 };
 use http::{HeaderMap, HeaderValue};
 use penstock_core::{Error, Kind, Model, Protocol, Result, Timings};
@@ -103,9 +103,23 @@ impl<'a> RequestTelemetry<'a> {
         self.started.checked_add(limit?)
     }
 
-    /// Records a success.
-    pub(crate) fn succeeded(&self, model: &Model, id: &str, status: i32, timings: Timings) {
+    /// Records a success. The request's time ends once a large response, which has `memory`, is sent.
+    pub(crate) fn succeeded(
+        &self,
+        model: &Model,
+        (id, status): (&str, i32),
+        timings: Timings,
+        memory: Option<&mut ResponseMemory>,
+    ) {
         model.metrics().served(self.protocol);
+        match memory {
+            None => model.metrics().request_time(self.protocol, self.started.elapsed()),
+            Some(memory) => memory.time(ResponseClock {
+                metrics: Arc::clone(model.metrics()),
+                protocol: self.protocol,
+                started: self.started,
+            }),
+        }
         self.ended(Some(model), id, status, None);
         self.log(Some(model), id, ("ok", status), timings, None);
         if self.app.live.is_watched() {
@@ -120,8 +134,9 @@ impl<'a> RequestTelemetry<'a> {
         (id, status): (&str, i32),
         timings: Timings,
         refused: Option<&Error>,
+        memory: Option<&mut ResponseMemory>,
     ) {
-        let Some(error) = refused else { return self.succeeded(model, id, status, timings) };
+        let Some(error) = refused else { return self.succeeded(model, (id, status), timings, memory) };
         self.report(Some(model), (id, status), error);
         model.metrics().failed(self.protocol, error.kind());
         self.ended(Some(model), id, status, Some(error));
@@ -138,9 +153,7 @@ impl<'a> RequestTelemetry<'a> {
                 model.metrics().failed(self.protocol, error.kind());
                 model.metrics().statistics.failed(self.started.elapsed());
             }
-            None => {
-                self.app.metrics.refused.inc();
-            }
+            None => self.app.metrics.refused.add(error.kind()),
         }
         self.log(model, id, (error.kind().name(), status), Timings::default(), Some(error.message()));
         self.keep(model, (id, status), Timings::default(), error);

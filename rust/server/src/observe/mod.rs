@@ -4,6 +4,7 @@ mod access_log;
 pub(crate) mod live;
 mod log;
 mod log_events;
+pub(crate) mod process_metrics;
 mod short_log;
 pub(crate) mod spans;
 mod timestamp;

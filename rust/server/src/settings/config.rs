@@ -49,6 +49,8 @@ pub struct Config {
     pub server_name: String,
     /// The `version` of the server's metadata.
     pub server_version: String,
+    /// Versions in `penstock_build_info`.
+    pub build: Build,
     /// Serves gRPC reflection.
     pub grpc_reflection: bool,
     /// Compression of gRPC responses for clients that accept it.
@@ -100,6 +102,26 @@ impl Config {
     /// Returns the options of the JSON encoders.
     pub(crate) fn encode_options(&self) -> EncodeOptions {
         EncodeOptions { strict_json: self.strict_json }
+    }
+}
+
+/// Versions of what serves. Without an interpreter, its fields are empty.
+#[derive(Clone, Debug)]
+pub struct Build {
+    /// Penstock.
+    pub version: String,
+    /// Interpreter.
+    pub python: String,
+    /// The interpreter's GIL: `on` or `off`.
+    pub gil: String,
+    /// Compiler.
+    pub rustc: String,
+}
+
+impl Default for Build {
+    fn default() -> Self {
+        let (python, gil, rustc) = <(String, String, String)>::default();
+        Self { version: env!("CARGO_PKG_VERSION").to_owned(), python, gil, rustc }
     }
 }
 
@@ -380,6 +402,7 @@ impl Default for Config {
             log_level: LogLevel::Warning,
             server_name: Dialect::default().name().to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
+            build: Build::default(),
             grpc_reflection: true,
             grpc_compression: None,
             http_header_forward_pattern: None,

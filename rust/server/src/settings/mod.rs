@@ -16,8 +16,8 @@ pub use access::Access;
 pub(crate) use access::Requirement;
 pub use category::{Categories, Category};
 pub use config::{
-    AccessLog, Address, CloudEvents, Compression, Config, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes,
-    Platforms, Serves, SharedMemory,
+    AccessLog, Address, Build, CloudEvents, Compression, Config, Limits, Listener, LiveAccess, LogLevel,
+    PlatformRoutes, Platforms, Serves, SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;

@@ -8,7 +8,6 @@ use crate::{
     shared_memory::Regions,
 };
 use penstock_core::{Error, Kind, Registry, Result, metrics::Metrics};
-use penstock_wire::rest::triton_metrics;
 use std::{
     sync::{
         Arc, Mutex,
@@ -81,12 +80,6 @@ pub(crate) struct App {
 }
 
 impl App {
-    /// Renders all metrics for Prometheus.
-    pub(crate) fn exposition(&self) -> String {
-        let triton = self.config.dialect.has_triton_metrics().then(|| triton_metrics(&self.registry.all()));
-        self.metrics.exposition_with(&triton.unwrap_or_default())
-    }
-
     /// Creates a server that is starting.
     ///
     /// # Errors
@@ -96,6 +89,8 @@ impl App {
         registry: Arc<Registry>,
         metrics: Arc<Metrics>,
     ) -> std::result::Result<Self, String> {
+        let limit = i64::try_from(config.limits.max_inflight_bytes).unwrap_or(i64::MAX);
+        metrics.body_limit_bytes.set(limit);
         let changes = watch::Sender::new(());
         let sender = changes.clone();
         registry.changes().listen(move || sender.send_replace(()));

@@ -2,6 +2,7 @@
 
 mod app;
 mod context;
+mod exposition;
 mod memory_group;
 mod memory_use;
 mod remote_cache;
@@ -12,4 +13,4 @@ pub(crate) use app::{App, Phase};
 pub(crate) use context::Context;
 pub use memory_group::default_max_inflight_bytes;
 pub(crate) use remote_cache::RemoteCache;
-pub(crate) use request_guard::{RequestGuard, RequestMemory, ResponseMemory};
+pub(crate) use request_guard::{RequestGuard, RequestMemory, ResponseClock, ResponseMemory};

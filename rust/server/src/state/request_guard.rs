@@ -2,8 +2,11 @@
 //! sent.
 
 use super::app::{App, SHUTTING_DOWN};
-use penstock_core::{Error, Kind, Model, Result};
-use std::{sync::Arc, time::Duration};
+use penstock_core::{Error, Kind, Model, Protocol, Result, metrics::ModelMetrics};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// A running request and its memory.
 #[derive(Debug)]
@@ -129,6 +132,16 @@ const LARGE_RESPONSE_BYTES: usize = 16 << 10;
 pub(crate) struct ResponseMemory {
     app: Arc<App>,
     bytes: usize,
+    /// Set for a successful response.
+    clock: Option<ResponseClock>,
+}
+
+/// Clock of a successful request, which ends with its response.
+#[derive(Debug)]
+pub(crate) struct ResponseClock {
+    pub(crate) metrics: Arc<ModelMetrics>,
+    pub(crate) protocol: Protocol,
+    pub(crate) started: Instant,
 }
 
 impl ResponseMemory {
@@ -143,7 +156,7 @@ impl ResponseMemory {
         }
         let limit = app.config.limits.max_inflight_bytes;
         let before = app.metrics.answer_bytes.inc_by(bytes as i64);
-        let held = Self { app: Arc::clone(app), bytes };
+        let held = Self { app: Arc::clone(app), bytes, clock: None };
         if bytes <= limit && usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
             return Err(Error::new(
                 Kind::Overloaded,
@@ -153,10 +166,18 @@ impl ResponseMemory {
         }
         Ok(Some(held))
     }
+
+    /// Ends the clock of the request once the response is sent.
+    pub(crate) fn time(&mut self, clock: ResponseClock) {
+        self.clock = Some(clock);
+    }
 }
 
 impl Drop for ResponseMemory {
     fn drop(&mut self) {
+        if let Some(ResponseClock { metrics, protocol, started }) = &self.clock {
+            metrics.request_time(*protocol, started.elapsed());
+        }
         self.app.metrics.answer_bytes.dec_by(self.bytes as i64);
     }
 }

@@ -3,8 +3,12 @@
 //! Triton's counters lack the suffix `_total` that OpenMetrics requires of a counter: the type is `unknown`, so that
 //! the names fit.
 
-use penstock_core::{Kind, Model, statistics::Snapshot};
-use std::{fmt::Write, sync::Arc};
+use penstock_core::{
+    Kind, Model,
+    metrics::{escape_label, write_head, write_sample},
+    statistics::Snapshot,
+};
+use std::sync::Arc;
 
 /// A family whose value is read from a model's statistics.
 type Counted = (&'static str, &'static str, fn(&Snapshot) -> u64);
@@ -40,46 +44,33 @@ pub fn triton_metrics(models: &[Arc<Model>]) -> String {
     for family in COUNTED {
         counted(&mut text, family, &now);
     }
-    head(&mut text, "nv_inference_pending_request_count", "Requests that wait to be computed", "gauge");
+    write_head(&mut text, "nv_inference_pending_request_count", "Requests that wait to be computed", "gauge");
     for (model, (labels, _)) in models.iter().zip(&now) {
-        line(&mut text, "nv_inference_pending_request_count", labels, model.metrics().queue_depth.get());
+        write_sample(&mut text, "nv_inference_pending_request_count", labels, model.metrics().queue_depth.get());
     }
     text
 }
 
 fn counted(text: &mut String, (name, help, value): Counted, models: &[(String, Snapshot)]) {
-    head(text, name, help, "unknown");
+    write_head(text, name, help, "unknown");
     for (labels, now) in models {
-        line(text, name, labels, value(now));
+        write_sample(text, name, labels, value(now));
     }
 }
 
 fn failures(text: &mut String, models: &[Arc<Model>]) {
     let name = "nv_inference_request_failure";
-    head(text, name, "Requests that failed, by the reason", "unknown");
+    write_head(text, name, "Requests that failed, by the reason", "unknown");
     for model in models {
         let labels = labels(model);
         for (reason, kinds) in REASONS {
             let count: u64 = kinds.iter().map(|kind| model.metrics().failures(*kind)).sum();
-            line(text, name, &format!("{labels},reason=\"{reason}\""), count);
+            write_sample(text, name, &format!("{labels},reason=\"{reason}\""), count);
         }
     }
 }
 
 fn labels(model: &Model) -> String {
     let spec = model.spec();
-    format!("model=\"{}\",version=\"{}\"", escaped(&spec.name), escaped(&spec.version))
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
-}
-
-// Writing into a `String` cannot fail.
-fn head(text: &mut String, name: &str, help: &str, kind: &str) {
-    let _ = writeln!(text, "# HELP {name} {help}\n# TYPE {name} {kind}");
-}
-
-fn line(text: &mut String, name: &str, labels: &str, value: impl std::fmt::Display) {
-    let _ = writeln!(text, "{name}{{{labels}}} {value}");
+    format!("model=\"{}\",version=\"{}\"", escape_label(&spec.name), escape_label(&spec.version))
 }

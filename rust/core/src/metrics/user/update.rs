@@ -9,6 +9,9 @@ pub const DEFAULT_BUCKETS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 /// Maximum labels of a metric.
 pub const MAX_LABELS: usize = 16;
 
+/// Beginnings of the names of the server's metrics.
+const OWN_PREFIXES: [&str; 2] = ["penstock_", "process_"];
+
 const MAX_CHARACTERS: usize = 128;
 const SHAPE: &str = "letters, digits and underscores, not beginning with a digit, at most 128";
 const RESERVED_LABELS: [&str; 4] = ["model", "version", "le", "quantile"];
@@ -115,8 +118,8 @@ impl MetricUpdate {
         if !has_shape(name) {
             return Err(format!("metric name '{}' is wrong, expected {SHAPE}", start(name)));
         }
-        if name.starts_with("penstock_") {
-            return Err(format!("metric name '{name}' is wrong: those that begin with 'penstock_' are the server's"));
+        if let Some(prefix) = OWN_PREFIXES.into_iter().find(|prefix| name.starts_with(prefix)) {
+            return Err(format!("metric name '{name}' is wrong: those that begin with '{prefix}' are the server's"));
         }
         if labels.len() > MAX_LABELS {
             return Err(format!("metric '{name}' has {} labels, expected at most {MAX_LABELS}", labels.len()));
@@ -179,7 +182,9 @@ mod tests {
         for name in ["", "1x", "a b", "ä", "a:b", &"x".repeat(129)] {
             assert!(gauge(name).unwrap_err().contains("is wrong, expected letters"), "{name}");
         }
-        assert!(gauge("penstock_x").unwrap_err().contains("are the server's"));
+        for name in ["penstock_x", "process_open_fds"] {
+            assert!(gauge(name).unwrap_err().contains("are the server's"), "{name}");
+        }
         let labelled = |label: &str| MetricUpdate::gauge("x", 1.0, labels(&[(label, "1")]));
         assert!(labelled("kind").is_ok());
         for label in ["model", "version", "le", "quantile", "__x"] {

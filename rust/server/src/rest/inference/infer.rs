@@ -193,8 +193,8 @@ impl<'a> Call<'a> {
             _ => to_http(wire::encode(model.spec(), plan, response, &options)?)?,
         };
         model.metrics().encode.observe(start.elapsed().as_secs_f64());
-        let memory = ResponseMemory::of(&context.app, http_response.body().bytes())?;
-        telemetry.succeeded(model, &plan.id, 200, response.timings);
+        let mut memory = ResponseMemory::of(&context.app, http_response.body().bytes())?;
+        telemetry.succeeded(model, (&plan.id, 200), response.timings, memory.as_mut());
         if context.app.config.timing_headers {
             timing_headers(http_response.headers_mut(), response.timings);
         }
@@ -208,13 +208,14 @@ impl<'a> Call<'a> {
         let timings = response.timings;
         let head = response_head::take(&mut response);
         let (mut http_response, plan) = encode_response(context, model, form, head.as_ref(), (plan, response)).await?;
-        let memory = ResponseMemory::of(app, http_response.body().bytes())?;
+        let mut memory = ResponseMemory::of(app, http_response.body().bytes())?;
         match head {
-            None => telemetry.succeeded(model, &plan.id, 200, timings),
+            None => telemetry.succeeded(model, (&plan.id, 200), timings, memory.as_mut()),
             Some(head) => {
                 response_head::apply(app, model, &head, &mut http_response)?;
                 let status = (&*plan.id, head.status.into());
-                telemetry.completed(model, status, timings, response_head::to_error(&head).as_ref());
+                let refused = response_head::to_error(&head);
+                telemetry.completed(model, status, timings, refused.as_ref(), memory.as_mut());
             }
         }
         if app.config.timing_headers {

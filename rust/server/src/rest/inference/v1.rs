@@ -93,8 +93,8 @@ async fn respond<B: RequestBody>(
     let timings = responses.first().map(|response| response.timings).unwrap_or_default();
     let encoded = encode(context, model, form, key(verb, form), responses).await?;
     let mut http_response = error::json(200, encoded);
-    let held = ResponseMemory::of(app, http_response.body().bytes())?;
-    telemetry.succeeded(model, "", 200, timings);
+    let mut held = ResponseMemory::of(app, http_response.body().bytes())?;
+    telemetry.succeeded(model, ("", 200), timings, held.as_mut());
     if app.config.timing_headers {
         timing_headers(http_response.headers_mut(), timings);
     }

@@ -157,8 +157,9 @@ async fn compute_response<B: RequestBody>(
         true => response_head::to_response(app, &model, &head)?,
         false => Box::pin(with_tensors(context, &model, (plan, response), &head)).await?,
     };
-    let held = ResponseMemory::of(app, http_response.body().bytes())?;
-    telemetry.completed(&model, (id, http_response.status().as_u16().into()), timings, refused.as_ref());
+    let mut held = ResponseMemory::of(app, http_response.body().bytes())?;
+    let status = http_response.status().as_u16().into();
+    telemetry.completed(&model, (id, status), timings, refused.as_ref(), held.as_mut());
     if app.config.timing_headers {
         timing_headers(http_response.headers_mut(), timings);
     }

@@ -85,7 +85,7 @@ impl Sampler {
             "body_bytes": metrics.body_bytes.get(),
             "max_body_bytes": config.limits.max_inflight_bytes,
             "answer_bytes": metrics.answer_bytes.get(),
-            "refused": metrics.refused.get(),
+            "refused": metrics.refused.total(),
             "log_dropped": metrics.log_dropped.get(),
             "rss": own.map(|(usage, _)| usage.rss),
             "threads": own.map(|(usage, _)| usage.threads),
