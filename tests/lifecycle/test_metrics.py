@@ -13,6 +13,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from prometheus_client import parser as prometheus_text
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
@@ -379,3 +380,49 @@ def test_triton_metric_names_are_exported_when_enabled() -> None:
 
 def test_triton_metric_names_are_off_by_default(server: Server) -> None:
     assert "nv_" not in exposition(server)
+
+
+OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+TEXT = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@pytest.mark.parametrize(
+    ("accept", "media_type"),
+    [
+        (None, TEXT),
+        ("*/*", TEXT),
+        ("text/plain;version=0.0.4;q=1,*/*;q=0.1", TEXT),
+        ("application/openmetrics-text", OPENMETRICS),
+        ("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1", OPENMETRICS),
+    ],
+)
+def test_format_is_the_one_that_the_client_accepts(server: Server, accept: str | None, media_type: str) -> None:
+    infer(server.http_url, "checked", X)
+    with Connection(server.http_url) as connection:
+        response = connection.send_request("GET", "/metrics", headers={"accept": accept} if accept else {})
+    assert response.headers["content-type"] == media_type
+    assert response.headers["vary"] == "accept"
+    text = response.body.decode()
+    assert text.endswith("# EOF\n") is (media_type == OPENMETRICS)
+    assert metric(text, "penstock_requests_total", model="checked", outcome="ok") == 1
+
+
+def test_both_formats_have_the_same_samples(server: Server) -> None:
+    infer(server.http_url, "checked", X)
+    infer(server.http_url, "unknown", X)
+    text = get(server.http_url, "/metrics").body.decode()
+    plain = {family.name: family for family in prometheus_text.text_string_to_metric_families(text)}
+    open_ = {family.name: family for family in text_string_to_metric_families(openmetrics(server.http_url))}
+
+    def series(families: Any) -> dict[str, str]:
+        """The type of each sample."""
+        return {
+            f"{sample.name}{sorted(sample.labels.items())}": {"info": "gauge"}.get(family.type, family.type)
+            for family in families.values()
+            for sample in family.samples
+        }
+
+    assert series(plain) == series(open_)
+    assert "# TYPE penstock_requests_total counter\n" in text
+    assert "# HELP penstock_requests_total Requests by model, protocol and outcome.\n" in text
+    assert "# TYPE penstock_build_info gauge\n" in text

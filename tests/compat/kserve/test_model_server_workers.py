@@ -18,7 +18,7 @@ from kserve_live import LOOPBACK, Double, Script, live
 from test_model_repository import LoadingRepository
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
-from http_by_hand import get, post
+from http_by_hand import get, openmetrics, post
 from penstock import SignatureError
 from penstock.compat.kserve import Model, ModelServer, PredictorConfig
 from waiting import PATIENCE, at_once, until
@@ -241,9 +241,13 @@ def test_script_prometheus_metrics_appear_in_metrics(tmp_path: Path, workers: st
 
         until(lambda: 'my_things_total{kind="seen"} 6.0' in page(), "the count of all workers")
         text = page()
-        assert text.count("# TYPE my_things counter") == 1
+        assert text.count("# TYPE my_things_total counter") == 1
         assert "penstock_" in text
         assert "request_predict_seconds_bucket" in text
+        assert text.count("# TYPE process_open_fds gauge") == 1
+        assert "# EOF" not in text
+        text = openmetrics(url)
+        assert text.count("# TYPE my_things counter") == text.count("# TYPE process_open_fds gauge") == 1
         assert text.endswith("# EOF\n")
         assert text.count("# EOF") == 1
         running.signal(signal.SIGTERM)

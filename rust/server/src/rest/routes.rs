@@ -281,8 +281,13 @@ pub(crate) static ROUTES: &[Route] = &[
         CUDA_UNREGISTER,
         ("cuda_unregister", Tag::SharedMemory, NO_GPU),
     ),
-    get("/metrics", METRICS, server::metrics, ("metrics", Tag::Server, "Metrics for Prometheus"))
-        .text(server::OPENMETRICS),
+    get_by(
+        "/metrics",
+        METRICS,
+        Handler::Negotiated(server::metrics),
+        ("metrics", Tag::Server, "Metrics for Prometheus"),
+    )
+    .text(server::PROMETHEUS_TEXT),
     get_by("/", HEALTH, Handler::Negotiated(server::root), ("alive", Tag::V1, "Whether the server runs")).json("Alive"),
     get("/v1/models", METADATA, models::list, ("v1_models", Tag::V1, "The names of all models")).json("ModelNames"),
     get("/v1/models/{model}", METADATA, models::ready, ("v1_ready", Tag::V1, READY)).json("ModelReady").unready(),

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Set
 from typing import Any
 
 from penstock import AsyncClient
 
-__all__ = ["CONTENT_TYPE", "MetricsPage"]
+__all__ = ["MetricsPage"]
 
-CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 END = "# EOF"
 VARIABLE = "PROMETHEUS_MULTIPROC_DIR"
 """The folder in which prometheus_client's processes share their values."""
@@ -49,18 +50,22 @@ class MetricsPage:
         if self._folder:
             shutil.rmtree(self._folder, ignore_errors=True)
 
-    async def render(self) -> str:
-        """Returns the whole page."""
+    async def render(self, accept: str) -> tuple[str, str]:
+        """Returns the whole page and its media type, which the server chooses by a header `Accept`."""
         if self._client is None:
             url = self._address if self._address.startswith("unix:") else f"http://{self._address}"
             self._client = AsyncClient(url)
-        response = await self._client.request("GET", "/metrics")
-        own = bytes(response.body).decode().rstrip().removesuffix(END)
-        return own + self._script_metrics()
+        response = await self._client.request("GET", "/metrics", headers={"accept": accept})
+        media_type = response.headers["content-type"]
+        own = bytes(response.body).decode().rstrip().removesuffix(END).rstrip()
+        # prometheus_client describes the process too, under the same names.
+        known = {name.removesuffix("_total") for name in re.findall(r"^# TYPE (\S+)", own, re.MULTILINE)}
+        is_openmetrics = media_type.startswith("application/openmetrics-text")
+        return f"{own}\n{self._script_metrics(known, is_openmetrics)}", media_type
 
-    def _script_metrics(self) -> str:
-        from prometheus_client import REGISTRY, CollectorRegistry, multiprocess
-        from prometheus_client.openmetrics.exposition import generate_latest
+    def _script_metrics(self, known: Set[str], is_openmetrics: bool) -> str:
+        from prometheus_client import REGISTRY, CollectorRegistry, exposition, multiprocess
+        from prometheus_client.openmetrics import exposition as openmetrics
 
         found: dict[str, Any] = {}
         if any(name.endswith(".db") for name in os.listdir(self._folder)):
@@ -73,7 +78,8 @@ class MetricsPage:
 
         class Families:
             def collect(self) -> Any:
-                return found.values()
+                return [family for name, family in found.items() if name not in known]
 
-        text: bytes = generate_latest(Families())  # type: ignore[no-untyped-call]
+        generate_latest: Any = openmetrics.generate_latest if is_openmetrics else exposition.generate_latest
+        text: bytes = generate_latest(Families())
         return text.decode()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from penstock import Model as Native
 from penstock import Request, Response, model
-from penstock.compat.kserve._metrics.metrics_page import CONTENT_TYPE
 from penstock.compat.kserve.errors import ModelNotFound, ModelNotReady, ServerNotReady
 from penstock.compat.kserve.logging import logger
 from penstock.compat.kserve.model import BaseKServeModel
@@ -76,8 +75,9 @@ class AdminRoutes:
             text = f"{type(error).__name__} : {error}" if status == 500 else str(error)
             return _json(status, {"error": text})
 
-    async def _page(self, _: Request) -> Any:
-        return Response(await self._metrics.render(), content_type=CONTENT_TYPE)
+    async def _page(self, request: Request) -> Any:
+        page, media_type = await self._metrics.render(request.headers.get("accept", ""))
+        return Response(page, content_type=media_type)
 
     async def _models(self, _: Request) -> Any:
         return {"models": [*self._dataplane.model_registry.get_models()]}
