@@ -155,6 +155,10 @@ def test_metrics_table_matches_registered_metrics() -> None:
     scraped = text("rust/server/src/state/exposition.rs")
     read_at_scrape = set(re.findall(r'write_head\(text, "(penstock_\w+)", "[^"]+", "(\w+)"\)', scraped))
     assert len(read_at_scrape) == scraped.count("write_head(text")
+    registration = text("rust/core/src/metrics/registration.rs")
+    written = re.findall(r'\.write\(\s*text,\s*"(penstock_\w+)",', registration)
+    assert len(written) == len(re.findall(r"\.write\(", registration))
+    read_at_scrape |= {(name, "histogram") for name in written}
     others = {row for row in documented if row[:2] in read_at_scrape}
     assert {row[:2] for row in others} == read_at_scrape
     # A test of the lifecycle compares their labels with those of a scrape.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,10 +17,11 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from collector import Collector, attributes, collecting
-from http_by_hand import infer, json_body, metric_at, post
+from http_by_hand import get, infer, json_body, metric_at, openmetrics, post
 from models import in_processes
 from penstock import Batching, ConfigError, Context, InvalidInput, Model, Server, ServerConfig, Tensor, model
 from waiting import Gate, at_once, until
@@ -391,3 +393,37 @@ def test_trace_context_reaches_the_handler_without_tracing() -> None:
         assert infer_rest(server, "plain", headers={}) == 200
         assert infer(server.http_url, "plain", X).status == 200
     assert contexts == [(SENT["traceparent"], SENT["tracestate"]), (None, None), (None, None)]
+
+
+def test_exemplars_are_traces_of_sampled_requests() -> None:
+    with collecting() as collector, Server(plain, http="127.0.0.1:0", grpc=None, otlp_endpoint=collector.url) as server:
+        for headers in (SENT, {"traceparent": f"00-{'f' * 32}-{CALLER}-00"}):
+            assert post(server.http_url, "/v2/models/plain/infer", json_body(X), headers).status == 200
+        text, without = openmetrics(server.http_url), get(server.http_url, "/metrics").body.decode()
+    exemplars = [line for line in text.splitlines() if " # {" in line]
+    names = sorted(line.partition("{")[0] for line in exemplars)
+    assert names == ["penstock_compute_seconds_bucket", "penstock_request_seconds_bucket"]
+    assert all(f' # {{trace_id="{TRACE}"}} ' in line for line in exemplars)
+    assert " # {" not in without
+    (sample, *_) = (
+        sample
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+        if sample.exemplar and sample.name == "penstock_request_seconds_bucket"
+    )
+    assert sample.exemplar.value <= float(sample.labels["le"])
+    assert abs(float(sample.exemplar.timestamp) - time.time()) < 3600
+
+
+def test_exemplar_of_a_large_response_is_its_trace() -> None:
+    with (
+        collecting() as collector,
+        Server(plain, http="127.0.0.1:0", grpc="127.0.0.1:0", otlp_endpoint=collector.url) as server,
+    ):
+        large = json_body({"x": np.ones(1 << 16, np.float32)})
+        assert post(server.http_url, "/v2/models/plain/infer", large, SENT).status == 200
+        until(lambda: "penstock_request_seconds_bucket" in exemplars_of(server), "the exemplar")
+
+
+def exemplars_of(server: Server) -> str:
+    return "\n".join(line for line in openmetrics(server.http_url).splitlines() if f'trace_id="{TRACE}"' in line)

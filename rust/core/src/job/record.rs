@@ -14,7 +14,7 @@ impl Job {
         if let Some(times) = times {
             let own = times.handler + times.boundary;
             metrics.batch_wait.observe(elapsed.saturating_sub(own).as_secs_f64());
-            metrics.compute.observe(times.handler.as_secs_f64());
+            metrics.compute.observe_traced(times.handler.as_secs_f64(), self.trace_id());
             metrics.interpreter(times);
         }
         self.count_waste(times.map_or(elapsed, |times| times.handler));

@@ -30,6 +30,11 @@ impl Job {
         self.trace.as_ref().map(|trace| &trace.text)
     }
 
+    /// Trace of the batch's span, if it is recorded here.
+    pub(super) fn trace_id(&self) -> Option<&[u8; 16]> {
+        Some(&self.trace.as_deref()?.ids.as_ref()?.trace)
+    }
+
     /// Sets the parent span from another process.
     #[must_use = "it is the job"]
     pub fn with_trace(mut self, trace: Option<TraceText>) -> Self {

@@ -7,9 +7,10 @@ use prometheus_client::{
 use std::{
     fmt,
     sync::{
-        Arc,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    time::SystemTime,
 };
 
 /// Histogram with fixed buckets. Clones share their counts.
@@ -23,6 +24,16 @@ struct Inner {
     counts: Box<[AtomicU64]>,
     /// Bits of the sum, a double.
     sum: AtomicU64,
+    /// Exemplar of each bucket, from the first traced value on.
+    exemplars: OnceLock<Box<[Mutex<Option<Exemplar>>]>>,
+}
+
+/// A value of a traced request, as an example of a bucket.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::metrics) struct Exemplar {
+    pub(in crate::metrics) trace_id: [u8; 16],
+    pub(in crate::metrics) value: f64,
+    pub(in crate::metrics) time: SystemTime,
 }
 
 impl Histogram {
@@ -30,7 +41,7 @@ impl Histogram {
     pub(crate) fn new(bounds: impl IntoIterator<Item = f64>) -> Self {
         let bounds: Box<[f64]> = bounds.into_iter().chain([f64::INFINITY]).collect();
         let counts = bounds.iter().map(|_| AtomicU64::new(0)).collect();
-        Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0) }))
+        Self(Arc::new(Inner { bounds, counts, sum: AtomicU64::new(0), exemplars: OnceLock::new() }))
     }
 
     /// Creates a histogram of 0.5 ms to 60 s for whole requests: OpenTelemetry's buckets of HTTP, and some at both ends.
@@ -46,11 +57,38 @@ impl Histogram {
 
     /// Adds one value.
     pub fn observe(&self, value: f64) {
-        let Inner { bounds, counts, sum } = &*self.0;
+        self.add(value);
+    }
+
+    /// Adds one value of a request, which becomes the exemplar of its bucket if the request is traced.
+    pub fn observe_traced(&self, value: f64, trace_id: Option<&[u8; 16]>) {
+        let bucket = self.add(value);
+        if let Some(trace_id) = trace_id {
+            self.set_exemplar(bucket, Exemplar { trace_id: *trace_id, value, time: SystemTime::now() });
+        }
+    }
+
+    #[cold]
+    fn set_exemplar(&self, bucket: usize, exemplar: Exemplar) {
+        let Inner { counts, exemplars, .. } = &*self.0;
+        let slots = exemplars.get_or_init(|| counts.iter().map(|_| Mutex::default()).collect());
+        *slots[bucket].lock().unwrap_or_else(PoisonError::into_inner) = Some(exemplar);
+    }
+
+    /// Exemplars by bucket; empty if no request was traced.
+    pub(in crate::metrics) fn exemplars(&self) -> Vec<Option<Exemplar>> {
+        let slots = self.0.exemplars.get().map(|slots| &**slots).unwrap_or_default();
+        slots.iter().map(|slot| *slot.lock().unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+
+    /// Adds one value; returns its bucket.
+    fn add(&self, value: f64) -> usize {
+        let Inner { bounds, counts, sum, .. } = &*self.0;
         let bucket = bounds.partition_point(|bound| *bound < value).min(counts.len() - 1);
         counts[bucket].fetch_add(1, Ordering::Relaxed);
         let added = |bits| Some((f64::from_bits(bits) + value).to_bits());
         let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
+        bucket
     }
 }
 
@@ -120,7 +158,7 @@ impl EncodeMetric for Histogram {
     /// Writes the counts. They are read one after the other, so a value that is observed meanwhile may be in a count and
     /// not in the sum.
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> Result<(), fmt::Error> {
-        let Inner { bounds, counts, sum } = &*self.0;
+        let Inner { bounds, counts, sum, .. } = &*self.0;
         let counts = counts.iter().map(|count| count.load(Ordering::Relaxed));
         let buckets: Vec<(f64, u64)> = bounds.iter().copied().zip(counts).collect();
         let count = buckets.iter().map(|(_, count)| count).sum();

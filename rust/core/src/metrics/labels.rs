@@ -1,5 +1,6 @@
 //! Labels of metrics.
 
+use super::text::escape_label;
 use crate::Protocol;
 use prometheus_client::{encoding::EncodeLabelSet, metrics::counter::Counter};
 use std::sync::atomic::AtomicU64;
@@ -14,19 +15,19 @@ pub(in crate::metrics) struct ModelLabels {
     pub(in crate::metrics) version: String,
 }
 
+impl ModelLabels {
+    /// Labels in the text form.
+    pub(in crate::metrics) fn text(&self) -> String {
+        format!("model=\"{}\",version=\"{}\"", escape_label(&self.model), escape_label(&self.version))
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(in crate::metrics) struct RequestLabels {
     pub(in crate::metrics) model: String,
     pub(in crate::metrics) version: String,
     pub(in crate::metrics) protocol: &'static str,
     pub(in crate::metrics) outcome: &'static str,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(in crate::metrics) struct ProtocolLabels {
-    pub(in crate::metrics) model: String,
-    pub(in crate::metrics) version: String,
-    pub(in crate::metrics) protocol: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

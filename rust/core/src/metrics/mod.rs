@@ -12,6 +12,7 @@ pub mod statistics;
 mod text;
 mod tls;
 mod totals;
+mod traced_family;
 mod user;
 
 pub use self::{

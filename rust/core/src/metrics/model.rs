@@ -88,8 +88,8 @@ impl ModelMetrics {
     }
 
     /// Observes the time of a successful request, from its arrival to its response.
-    pub fn request_time(&self, protocol: Protocol, time: Duration) {
-        self.request[protocol as usize].observe(time.as_secs_f64());
+    pub fn request_time(&self, protocol: Protocol, time: Duration, trace_id: Option<&[u8; 16]>) {
+        self.request[protocol as usize].observe_traced(time.as_secs_f64(), trace_id);
     }
 
     /// Counts a failed request.

@@ -4,15 +4,19 @@ use super::Metrics;
 use prometheus_client::registry::{Registry, Unit};
 
 impl Metrics {
+    /// Writes the families with exemplars.
+    pub(super) fn write_traced(&self, text: &mut String) {
+        self.request.write(
+            text,
+            "penstock_request_seconds",
+            "Time of successful requests, from the arrival of the head to the response",
+        );
+        self.compute.write(text, "penstock_compute_seconds", "The handler's time for a batch");
+    }
+
     pub(super) fn register_requests(&self, registry: &mut Registry) {
         let seconds = || Unit::Seconds;
         registry.register("requests", "Requests by model, protocol and outcome", self.requests.clone());
-        registry.register_with_unit(
-            "request",
-            "Time of successful requests, from the arrival of the head to the response",
-            seconds(),
-            self.request.clone(),
-        );
         registry.register_with_unit(
             "first_response",
             "Time from a request's arrival to the first response of its stream",
@@ -40,7 +44,6 @@ impl Metrics {
             seconds(),
             self.batch_wait.clone(),
         );
-        registry.register_with_unit("compute", "The handler's time for a batch", seconds(), self.compute.clone());
         registry.register_with_unit("encode", "Time to encode a response", seconds(), self.encode.clone());
         registry.register("batch_size", "Rows in a batch", self.batch_size.clone());
         registry.register_with_unit("handler", "Time spent in handlers", seconds(), self.handler.clone());

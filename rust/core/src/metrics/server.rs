@@ -4,11 +4,10 @@ use super::{
     CacheMetrics, ModelMetrics, RefusedMetrics, StreamMetrics,
     histogram::Histogram,
     keys::KeyMetrics,
-    labels::{
-        BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, ProtocolLabels, RequestLabels, RestartLabels, Seconds,
-    },
+    labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     statistics::Statistics,
     tls::TlsMetrics,
+    traced_family::TracedFamily,
     user::{Recorder, UserRegistry},
 };
 use crate::{ModelSpec, batch::policy::Reason};
@@ -39,7 +38,7 @@ pub struct Metrics {
     handlers: Registry,
     user: Arc<UserRegistry>,
     pub(super) requests: Family<RequestLabels, Counter>,
-    pub(super) request: Family<ProtocolLabels, Histogram>,
+    pub(super) request: TracedFamily,
     pub(super) first_response: Family<ModelLabels, Histogram>,
     pub(super) response_gap: Family<ModelLabels, Histogram>,
     pub(super) batches: Family<BatchLabels, Counter>,
@@ -47,7 +46,7 @@ pub struct Metrics {
     pub(super) custom: Family<CustomLabels, Seconds>,
     pub(super) queue: Family<ModelLabels, Histogram>,
     pub(super) batch_wait: Family<ModelLabels, Histogram>,
-    pub(super) compute: Family<ModelLabels, Histogram>,
+    pub(super) compute: TracedFamily,
     pub(super) encode: Family<ModelLabels, Histogram>,
     pub(super) batch_size: Family<ModelLabels, Histogram>,
     pub(super) handler: Family<ModelLabels, Seconds>,
@@ -107,7 +106,7 @@ impl Default for Metrics {
             handlers,
             user,
             requests: Family::default(),
-            request: Family::new_with_constructor(Histogram::of_requests),
+            request: TracedFamily::new(Histogram::of_requests),
             first_response: Family::new_with_constructor(Histogram::of_requests),
             response_gap: Family::new_with_constructor(Histogram::of_requests),
             batches: Family::default(),
@@ -115,7 +114,7 @@ impl Default for Metrics {
             custom: Family::default(),
             queue: Family::new_with_constructor(durations),
             batch_wait: Family::new_with_constructor(durations),
-            compute: Family::new_with_constructor(durations),
+            compute: TracedFamily::new(durations),
             encode: Family::new_with_constructor(durations),
             batch_size: Family::new_with_constructor(sizes),
             handler: Family::default(),
@@ -176,13 +175,7 @@ impl Metrics {
                     .clone()
             }),
             request: PROTOCOLS.map(|protocol| {
-                self.request
-                    .get_or_create(&ProtocolLabels {
-                        model: labels.model.clone(),
-                        version: labels.version.clone(),
-                        protocol: protocol.name(),
-                    })
-                    .clone()
+                self.request.get_or_create(format!("{},protocol=\"{}\"", labels.text(), protocol.name()))
             }),
             stream: spec.streams.then(|| StreamMetrics {
                 first_response: self.first_response.get_or_create(&labels).clone(),
@@ -204,7 +197,7 @@ impl Metrics {
             abandoned: self.abandoned.get_or_create(&labels).clone(),
             queue: self.queue.get_or_create(&labels).clone(),
             batch_wait: self.batch_wait.get_or_create(&labels).clone(),
-            compute: self.compute.get_or_create(&labels).clone(),
+            compute: self.compute.get_or_create(labels.text()),
             encode: self.encode.get_or_create(&labels).clone(),
             latency: Histogram::of_latencies(),
             batch_size: self.batch_size.get_or_create(&labels).clone(),
@@ -246,6 +239,7 @@ impl Metrics {
         let mut text = String::new();
         let registry = self.registry.lock().unwrap_or_else(PoisonError::into_inner);
         // Writing to a `String` cannot fail.
+        self.write_traced(&mut text);
         let _ = encode_registry(&mut text, &registry)
             .and_then(|()| encode_registry(&mut text, &self.handlers))
             .and_then(|()| text.write_str(more))

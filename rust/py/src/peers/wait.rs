@@ -66,7 +66,7 @@ impl Patience {
         match error {
             None => {
                 metrics.served(Protocol::InProcess);
-                metrics.request_time(Protocol::InProcess, self.began.elapsed());
+                metrics.request_time(Protocol::InProcess, self.began.elapsed(), None);
             }
             Some(error) => {
                 metrics.failed(Protocol::InProcess, error.kind());

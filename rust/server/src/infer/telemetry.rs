@@ -112,12 +112,14 @@ impl<'a> RequestTelemetry<'a> {
         memory: Option<&mut ResponseMemory>,
     ) {
         model.metrics().served(self.protocol);
+        let trace_id = self.trace.as_ref().map(|trace| trace.trace_id());
         match memory {
-            None => model.metrics().request_time(self.protocol, self.started.elapsed()),
+            None => model.metrics().request_time(self.protocol, self.started.elapsed(), trace_id),
             Some(memory) => memory.time(ResponseClock {
                 metrics: Arc::clone(model.metrics()),
                 protocol: self.protocol,
                 started: self.started,
+                trace_id: trace_id.copied(),
             }),
         }
         self.ended(Some(model), id, status, None);

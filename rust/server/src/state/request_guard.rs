@@ -142,6 +142,8 @@ pub(crate) struct ResponseClock {
     pub(crate) metrics: Arc<ModelMetrics>,
     pub(crate) protocol: Protocol,
     pub(crate) started: Instant,
+    /// Trace of a sampled request.
+    pub(crate) trace_id: Option<[u8; 16]>,
 }
 
 impl ResponseMemory {
@@ -175,8 +177,8 @@ impl ResponseMemory {
 
 impl Drop for ResponseMemory {
     fn drop(&mut self) {
-        if let Some(ResponseClock { metrics, protocol, started }) = &self.clock {
-            metrics.request_time(*protocol, started.elapsed());
+        if let Some(ResponseClock { metrics, protocol, started, trace_id }) = &self.clock {
+            metrics.request_time(*protocol, started.elapsed(), trace_id.as_ref());
         }
         self.app.metrics.answer_bytes.dec_by(self.bytes as i64);
     }

@@ -45,6 +45,11 @@ impl RequestTrace {
         Self { tracer, traced, parent, protocol, started, received, computed, outcome }
     }
 
+    /// Returns the trace's id.
+    pub(crate) fn trace_id(&self) -> &[u8; 16] {
+        &self.traced.ids.trace
+    }
+
     /// Records that the request is decoded.
     pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         let _ = self.received.set(Instant::now());
