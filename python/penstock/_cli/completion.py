@@ -41,6 +41,10 @@ class _Command:
         self.second_words: list[str] = []
         """Second words of commands of two words. In their place there may be a file."""
         for action in parser._actions:
+            if isinstance(action, argparse._SubParsersAction):
+                # Flags of all its kinds.
+                for kind in action.choices.values():
+                    self.flags |= _Command(kind, "").flags
             values = [str(one) for one in action.choices or _values(action)]
             help_text = "" if action.help in (None, argparse.SUPPRESS) else str(action.help)
             for flag in action.option_strings:

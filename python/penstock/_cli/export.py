@@ -1,4 +1,4 @@
-"""`penstock export`: manifests for Kubernetes and KServe."""
+"""`penstock export`: manifests for Kubernetes and KServe; rules for Prometheus, and a dashboard for Grafana."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from penstock._cli import export_monitoring
 from penstock._export import manifests, yaml_text
 from penstock._export.kserve import kserve
 from penstock._images import checks, describe, record
@@ -15,6 +16,7 @@ from penstock.errors import StartupError
 
 __all__ = ["add_parser", "run"]
 
+_PLATFORMS = {"kubernetes": "Kubernetes", "kserve": "KServe"}
 _LABEL = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
 _MOST_REPLICAS, _QUEUE_DEPTH = 4, 8
 _AMOUNT = re.compile(r"[0-9]+(?:\.[0-9]+)?(?:m|[kKMGTPE]i?)?")
@@ -25,10 +27,23 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         allow_abbrev=False,
-        help="print manifests for Kubernetes or KServe",
-        description="Prints manifests for `kubectl apply -f -`, for the image that penstock build built of a path.",
+        help="print manifests for Kubernetes or KServe, rules for Prometheus, or a dashboard for Grafana",
+        description="Prints what other systems need to know about a server.",
     )
-    parser.add_argument("kind", metavar="KIND", choices=("kubernetes", "kserve"), help="kubernetes or kserve")
+    kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
+    for kind, platform in _PLATFORMS.items():
+        _add_manifests(
+            kinds.add_parser(
+                kind,
+                allow_abbrev=False,
+                help=f"manifests for {platform}",
+                description="Prints manifests for `kubectl apply -f -`, for the image that penstock build built.",
+            )
+        )
+    export_monitoring.add_parsers(kinds)
+
+
+def _add_manifests(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("target", metavar="PATH[:object]", help="folder or file that the image was built of")
     parser.add_argument("--image", metavar="NAME", help="image (default: the last one built of the path)")
     parser.add_argument("--name", metavar="NAME", help="name of the deployment (default: as the image)")
@@ -55,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         StartupError: there is no image, or an option is not valid in Kubernetes.
     """
+    if options.kind in export_monitoring.KINDS:
+        return export_monitoring.run(options)
     deployed = _deployed(options)
     if options.kind == "kubernetes":
         for flag in ("grpc", "raw"):
