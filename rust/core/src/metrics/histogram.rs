@@ -13,6 +13,9 @@ use std::{
     time::SystemTime,
 };
 
+/// Number of buckets up to which they are searched in order.
+const MAX_LINEAR: usize = 32;
+
 /// Histogram with fixed buckets. Clones share their counts.
 #[derive(Clone, Debug)]
 pub struct Histogram(Arc<Inner>);
@@ -84,7 +87,11 @@ impl Histogram {
     /// Adds one value; returns its bucket.
     fn add(&self, value: f64) -> usize {
         let Inner { bounds, counts, sum, .. } = &*self.0;
-        let bucket = bounds.partition_point(|bound| *bound < value).min(counts.len() - 1);
+        // Most values are small: of few buckets the first ones are tried in turn.
+        let bucket = match bounds.len() <= MAX_LINEAR {
+            true => bounds.iter().position(|bound| value <= *bound).unwrap_or(counts.len() - 1),
+            false => bounds.partition_point(|bound| *bound < value).min(counts.len() - 1),
+        };
         counts[bucket].fetch_add(1, Ordering::Relaxed);
         let added = |bits| Some((f64::from_bits(bits) + value).to_bits());
         let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);

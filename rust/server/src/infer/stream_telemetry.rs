@@ -4,7 +4,10 @@ use super::{RequestTelemetry, response_head::to_error as refusal};
 use crate::{observe::spans::RequestTrace, state::App};
 use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Timings};
 use penstock_wire::DecodedRequest;
-use std::{sync::Arc, time::Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 /// Telemetry of a request with several responses. One that is dropped before its end
 /// was left by its client.
@@ -18,8 +21,9 @@ pub(crate) struct StreamTelemetry {
     status: fn(&App, Option<&Error>) -> i32,
     /// Status that the model set.
     head_status: Option<u16>,
-    /// Times of the last response; `None` before the first.
-    timings: Option<Timings>,
+    timings: Timings,
+    /// Time of the last response since the cut of its batch; `None` before the first.
+    responded_at: Option<Duration>,
     complete: bool,
     ended: bool,
 }
@@ -45,7 +49,8 @@ impl StreamTelemetry {
             id,
             status,
             head_status: None,
-            timings: None,
+            timings: Timings::default(),
+            responded_at: None,
             complete: false,
             ended: false,
         }
@@ -68,16 +73,20 @@ impl StreamTelemetry {
 
     /// Records a response.
     pub(crate) fn responded(&mut self, timings: Timings, last: bool) {
-        if let Some(stream) = &self.model.metrics().stream {
-            match self.timings {
-                None => stream.first_response.observe(self.started.elapsed().as_secs_f64()),
-                Some(before) => {
-                    stream.response_gap.observe(timings.compute.saturating_sub(before.compute).as_secs_f64());
-                }
-            }
-        }
-        self.timings = Some(timings);
+        self.time_response(timings.compute);
+        self.timings = timings;
         self.complete |= last;
+    }
+
+    /// Observes the time since the request, or since the last response, which needs no clock. Not inlined: the loops over
+    /// responses stay small.
+    #[inline(never)]
+    fn time_response(&mut self, at: Duration) {
+        let Some(stream) = &self.model.metrics().stream else { return };
+        match self.responded_at.replace(at) {
+            None => stream.first_response.observe(self.started.elapsed().as_secs_f64()),
+            Some(before) => stream.response_gap.observe(at.saturating_sub(before).as_secs_f64()),
+        }
     }
 
     /// Sets the status of the whole response.
@@ -105,7 +114,7 @@ impl StreamTelemetry {
             started: self.started,
             trace: self.trace.take(),
         };
-        let (status, timings) = ((self.status)(&self.app, error), self.timings.unwrap_or_default());
+        let (status, timings) = ((self.status)(&self.app, error), self.timings);
         match error {
             None if let Some(head_status) = self.head_status => {
                 let refused = refusal(&ResponseHead { status: head_status, ..ResponseHead::default() });
