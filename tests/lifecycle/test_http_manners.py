@@ -59,6 +59,13 @@ def test_head_matches_get_without_a_body(url: str, path: str) -> None:
         assert head.headers["content-length"] == response.headers["content-length"] == str(len(response.body))
 
 
+@pytest.mark.parametrize("path", GETS)
+def test_browsers_neither_guess_types_nor_send_referrers(url: str, path: str) -> None:
+    headers = get(url, path).headers
+    assert headers["x-content-type-options"] == "nosniff"
+    assert headers["referrer-policy"] == "no-referrer"
+
+
 def test_head_of_an_unknown_path(url: str) -> None:
     with Connection(url) as connection:
         for path, status in (("/nope", 404), ("/v1/models/nope", 404), ("/v1/models/rows:predict", 405)):

@@ -8,7 +8,9 @@ import os
 import ssl
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -280,7 +282,7 @@ def test_command_adds_lists_and_revokes_keys(tmp_path: Path) -> None:
     chosen = penstock("keys", "add", "b", "--file", str(path), "--stdin", given="k" * 24 + "\n")
     assert (chosen.returncode, chosen.stdout) == (0, "penstock: added b\n")
     assert penstock("keys", "list", "--file", str(path)).stdout.splitlines() == [
-        "a  scopes *  models who*  expires 2099-01-31",
+        "a  scopes *  models who*  rate 100/s  concurrency 8  expires 2099-01-31",
         "b  scopes health,metadata,inference  models *",
     ]
     with Server(who, keys_file=str(path), http="127.0.0.1:0", grpc="off") as server:
@@ -305,6 +307,8 @@ def test_command_adds_lists_and_revokes_keys(tmp_path: Path) -> None:
         (["add", "taken"], "", 1, "two keys have the name 'taken'"),
         (["add", "a b"], "", 1, "a key's name has 1 to 128 letters"),
         (["add", "a", "--expires", "soon"], "", 2, "'soon' is not a date such as 2027-01-31"),
+        (["add", "a", "--rate", "100"], "", 1, "rate '100' is not a number of requests in a time, such as 100/s"),
+        (["add", "a", "--burst", "3"], "", 1, "'burst' has no meaning without 'rate'"),
         (["revoke", "nobody"], "", 1, "no key has the name 'nobody'"),
         ([], "", 2, "VERB"),
     ],
@@ -341,3 +345,64 @@ def test_responses_are_cached_for_each_client(keys: str) -> None:
         names = [json.loads(ask(server, key).json())[0] for key in (KEY, ADMIN, KEY, ADMIN)]
         assert names == ["batch-team", "admin"] * 2
         assert "penstock_cache_hits_total" in get(server, "/metrics", ADMIN).text
+
+
+def test_rates_and_concurrency_are_limited(tmp_path: Path) -> None:
+    gate = threading.Event()
+    held = threading.Semaphore(0)
+
+    @model
+    def wait(x: float) -> float:
+        held.release()
+        assert gate.wait(60)
+        return x
+
+    path = tmp_path / "keys.toml"
+    path.write_text(
+        entry("slow", KEY, "rate = '2/h'")
+        + entry("few", OTHER, "scopes = ['inference']\nconcurrency = 1")
+        + "[anonymous]\nscopes = ['inference', 'metrics']\nrate = '1/h'\n"
+    )
+    models = [who, wait.with_options(instances=2)]
+    with Server(*models, keys_file=str(path), http="127.0.0.1:0", grpc="127.0.0.1:0") as server:
+        # A rate by the hour has a burst of one request.
+        assert ask(server, KEY).status_code == 200
+        refused = ask(server, KEY)
+        assert refused.status_code == 429
+        assert 1700 < int(refused.headers["retry-after"]) <= 1800
+        assert refused.json()["error"].startswith("key 'slow' may send 2/h requests, retry in 17")
+        # The rate is of inference.
+        assert get(server, "/v2/models/who", KEY).status_code == 200
+        with grpc.insecure_channel(server.grpc_url) as channel:
+            call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ModelInfer
+            with pytest.raises(grpc.RpcError) as error:
+                call(pb.ModelInferRequest(model_name="who"), metadata=(("x-api-key", KEY),), timeout=20)
+        assert error.value.code().name == "RESOURCE_EXHAUSTED"
+        server.reload_files()
+        assert ask(server, KEY).status_code == 429
+        with ThreadPoolExecutor() as pool:
+            first = pool.submit(ask, server, OTHER, "wait")
+            assert held.acquire(timeout=60)
+            second = ask(server, OTHER, "wait")
+            assert (second.status_code, second.headers["retry-after"]) == (429, "1")
+            assert second.json()["error"] == "key 'few' may have 1 requests at once, retry in 1.000 s"
+            gate.set()
+            assert first.result().status_code == 200
+        assert ask(server, OTHER, "wait").status_code == 200
+        url = f"{server.http_url}/models/who"
+        statuses = [httpx.post(url, json={"x": 1.0}).status_code for _ in range(2)]
+        assert statuses == [200, 429]
+        assert 'penstock_denied_total{reason="rate"} ' in get(server, "/metrics").text
+
+
+def test_changed_rate_begins_anew(tmp_path: Path) -> None:
+    path = tmp_path / "keys.toml"
+    path.write_text(entry("a", KEY, "rate = '1/h'"))
+    with Server(who, keys_file=str(path), http="127.0.0.1:0", grpc="off") as server:
+        assert [ask(server, KEY).status_code for _ in range(2)] == [200, 429]
+        path.write_text(entry("a", KEY, "rate = '1/h'") + entry("b", OTHER))
+        server.reload_files()
+        assert ask(server, KEY).status_code == 429
+        path.write_text(entry("a", KEY, "rate = '2/h'"))
+        server.reload_files()
+        assert ask(server, KEY).status_code == 200

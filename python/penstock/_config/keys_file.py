@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import date, datetime
 from pathlib import Path
@@ -37,6 +37,8 @@ class Entry(NamedTuple):
     scopes: Sequence[str]
     models: Sequence[str]
     expires: date | None
+    limits: Mapping[str, str | int]
+    """`rate`, `burst` and `concurrency`, as far as they are given."""
 
 
 def generate() -> str:
@@ -82,6 +84,7 @@ def add(path: str, entry: Entry) -> None:
         lines.append(f"models = [{', '.join(map(_quoted, entry.models))}]")
     if entry.expires is not None:
         lines.append(f"expires = {entry.expires.isoformat()}")
+    lines += [f"{name} = {_quoted(value) if isinstance(value, str) else value}" for name, value in entry.limits.items()]
     gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
     _write(path, f"{text}{gap}" + "\n".join(lines) + "\n")
 

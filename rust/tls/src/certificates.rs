@@ -134,6 +134,8 @@ fn read(settings: &TlsSettings, provider: &Arc<CryptoProvider>) -> Result<Loaded
         let builder = builder.with_protocol_versions(versions).map_err(unusable)?;
         let builder = builder.with_client_cert_verifier(Arc::clone(&verifier));
         let mut config = builder.with_cert_resolver(Arc::clone(&resolver));
+        // The order of rustls, which prefers ciphers with the longest keys.
+        config.ignore_client_order = true;
         config.alpn_protocols = alpn.iter().map(|name| name.to_vec()).collect();
         // A new key with each reading: no client resumes a session that the new files would refuse.
         config.ticketer = ring::Ticketer::new().map_err(unusable)?;

@@ -13,6 +13,8 @@ from penstock.errors import ConfigError
 
 __all__ = ["add_parser", "run"]
 
+_LIMITS = ("rate", "burst", "concurrency")
+
 
 def add_parser(commands: Any) -> None:
     """Adds the command to the parser."""
@@ -36,6 +38,11 @@ def add_parser(commands: Any) -> None:
         "--model", action="append", default=[], help="pattern of models that it may use, !PATTERN excludes; repeatable"
     )
     add.add_argument("--expires", metavar="DATE", type=_date, help="first day on which it is not valid: 2027-01-31")
+    add.add_argument("--rate", metavar="N/UNIT", help="most inference requests in a time: 100/s, 60/m or 10/h")
+    add.add_argument(
+        "--burst", metavar="N", type=int, help="requests that may come at once (default: those of a second)"
+    )
+    add.add_argument("--concurrency", metavar="N", type=int, help="most inference requests at once")
     add.add_argument("--stdin", action="store_true", help="read the key from standard input, do not generate one")
     verbs.add_parser("list", allow_abbrev=False, help="list the keys by name")
     revoke = verbs.add_parser("revoke", allow_abbrev=False, help="remove a key")
@@ -74,7 +81,9 @@ def _add(path: str, options: argparse.Namespace) -> int:
         digest = keys_file.digest(key)
     except ValueError as error:
         raise ConfigError(f"--stdin: {error}") from None
-    entry = keys_file.Entry(options.name, digest, options.scope, options.model, options.expires)
+    given = {name: getattr(options, name) for name in _LIMITS}
+    limits = {name: value for name, value in given.items() if value is not None}
+    entry = keys_file.Entry(options.name, digest, options.scope, options.model, options.expires, limits)
     keys_file.add(path, entry)
     if options.stdin:
         print(f"penstock: added {options.name}")
@@ -92,9 +101,10 @@ def _list(path: str) -> None:
         models = ",".join(entry.get("models", ["*"]))
         expires = entry.get("expires")
         until = f"  expires {expires}" if expires else ""
+        limits = "".join(f"  {name} {entry[name]}" for name in _LIMITS if name in entry)
         ended = "  EXPIRED" if keys_file.is_expired(entry, now) else ""
         subject = f"  subject {entry['subject']}" if "subject" in entry else ""
-        print(f"{entry['name']}  scopes {scopes}  models {models}{until}{ended}{subject}")
+        print(f"{entry['name']}  scopes {scopes}  models {models}{limits}{until}{ended}{subject}")
 
 
 def _date(text: str) -> date:

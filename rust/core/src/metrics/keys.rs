@@ -19,6 +19,8 @@ pub enum DeniedReason {
     Scope,
     /// Its key is not for the model.
     Model,
+    /// It exceeds the rate or concurrency of its key.
+    Rate,
 }
 
 impl DeniedReason {
@@ -29,6 +31,7 @@ impl DeniedReason {
             Self::Expired => "expired",
             Self::Scope => "scope",
             Self::Model => "model",
+            Self::Rate => "rate",
         }
     }
 }

@@ -36,8 +36,8 @@ pub(crate) fn error_headers(app: &App, error: &Error) -> HeaderMap {
     if let Ok(message) = HeaderValue::try_from(utf8_percent_encode(error.message(), ENCODED).to_string()) {
         headers.insert("grpc-message", message);
     }
-    if let (Kind::Overloaded | Kind::Throttled, Some(after)) = (error.kind(), error.retry_hint()) {
-        headers.insert("retry-after", HeaderValue::from(after.as_secs().max(1)));
+    if let (Kind::Overloaded | Kind::Throttled, Some(after)) = (error.kind(), error.retry_seconds()) {
+        headers.insert("retry-after", HeaderValue::from(after));
     }
     headers
 }

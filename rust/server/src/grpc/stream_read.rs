@@ -58,7 +58,7 @@ async fn request(
     let (app, message) = (&context.app, &envelope.message);
     let telemetry = RequestTelemetry::start(app, Protocol::Grpc).traced(headers);
     let refused = |error: &Error| telemetry.failed(None, "", code_of(app, error), error);
-    let mut guard = app.enter_sequence().inspect_err(refused)?.with_memory(held);
+    let mut guard = context.enter_sequence().inspect_err(refused)?.with_memory(held);
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());
     let model = context.models().find_permissively(&message.model_name, version).inspect_err(refused)?;
     let id = message.id.clone();

@@ -1,6 +1,12 @@
 //! The file of keys, in TOML.
 
-use super::{key::Key, key_table::KeyTable};
+use super::{
+    address_limits::AddressLimits,
+    key::{Key, Limits},
+    key_table::KeyTable,
+    limits::ClientLimits,
+    rate::Rate,
+};
 use crate::settings::{Categories, Category};
 use chrono::{DateTime, NaiveDate, Utc};
 use penstock_core::ModelPatterns;
@@ -29,6 +35,9 @@ struct KeyText {
     scopes: Option<Vec<Spanned<String>>>,
     models: Option<Vec<String>>,
     expires: Option<Spanned<Datetime>>,
+    rate: Option<Spanned<String>>,
+    burst: Option<u64>,
+    concurrency: Option<usize>,
 }
 
 #[derive(Deserialize)]
@@ -36,6 +45,9 @@ struct KeyText {
 struct AnonymousText {
     scopes: Option<Vec<Spanned<String>>>,
     models: Option<Vec<String>>,
+    rate: Option<Spanned<String>>,
+    burst: Option<u64>,
+    concurrency: Option<usize>,
 }
 
 /// A problem at a position of the text.
@@ -61,7 +73,11 @@ fn parse(text: &str) -> Result<KeyTable, Problem> {
     let mut names = HashMap::new();
     for key in file.key {
         let span = key.span();
-        let KeyText { name, sha256, subject, scopes, models, expires } = key.into_inner();
+        let KeyText { name, sha256, subject, scopes, models, expires, rate, burst, concurrency } = key.into_inner();
+        check_burst(rate.as_ref(), burst, &span)?;
+        let read =
+            |rate: Spanned<String>| Rate::parse(rate.get_ref(), burst).map_err(|problem| Problem(rate.span(), problem));
+        let limits = ClientLimits::new(rate.map(read).transpose()?, concurrency);
         if names.insert(name.get_ref().clone(), ()).is_some() {
             return Err(Problem(name.span(), format!("two keys have the name '{}'", name.get_ref())));
         }
@@ -70,6 +86,7 @@ fn parse(text: &str) -> Result<KeyTable, Problem> {
             scopes: scopes.map_or(Ok(default_scopes()), |scopes| read_scopes(&scopes))?,
             models: patterns(models),
             expires: expires.map(expiry).transpose()?,
+            limits: limits.map_or(Limits::None, Limits::Key),
         });
         let taken = match (&sha256, &subject) {
             (Some(digest), None) => table.by_digest.insert(self::digest(digest)?, key).is_some(),
@@ -88,11 +105,23 @@ fn parse(text: &str) -> Result<KeyTable, Problem> {
 
 fn anonymous(text: Option<AnonymousText>) -> Result<Key, Problem> {
     let mut key = Key::anonymous_by_default();
-    if let Some(AnonymousText { scopes, models }) = text {
+    if let Some(AnonymousText { scopes, models, rate, burst, concurrency }) = text {
+        let span = rate.as_ref().map_or(0..0, Spanned::span);
+        check_burst(rate.as_ref(), burst, &span)?;
+        let rate = rate.as_ref().map(|rate| rate.get_ref().as_str());
+        let limits = AddressLimits::new(rate, burst, concurrency).map_err(|problem| Problem(span, problem))?;
+        key.limits = limits.map_or(Limits::None, Limits::Addresses);
         key.scopes = scopes.map_or(Ok(key.scopes), |scopes| read_scopes(&scopes))?;
         key.models = patterns(models);
     }
     Ok(key)
+}
+
+fn check_burst(rate: Option<&Spanned<String>>, burst: Option<u64>, span: &Range<usize>) -> Result<(), Problem> {
+    match (rate, burst) {
+        (None, Some(_)) => Err(Problem(span.clone(), "'burst' has no meaning without 'rate'".to_owned())),
+        _ => Ok(()),
+    }
 }
 
 fn default_scopes() -> Categories {
@@ -196,6 +225,9 @@ mod tests {
         for (text, line, expected) in [
             (key("scopes = [\n 'infer']"), 5, "scope 'infer' is not known; did you mean 'inference'?"),
             (key("expires = 10:00:00"), 4, "'expires' is a date"),
+            (key("rate = '100'"), 4, "rate '100' is not a number of requests in a time"),
+            (key("burst = 3"), 1, "'burst' has no meaning without 'rate'"),
+            (key("concurrency = -1"), 4, ""),
             (key("rates = 3"), 4, "unknown field `rates`"),
             (format!("{}{}", key(""), key("")), 6, "two keys have the name 'a'"),
             (format!("{}{}", key(""), key("").replace("'a'", "'b'")), 5, "key 'b' is the same as a key before it"),

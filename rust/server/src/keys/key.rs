@@ -1,8 +1,12 @@
 //! A key: the name of its client, and what the client may do.
 
+use super::{
+    address_limits::AddressLimits,
+    limits::{ClientLimits, ClientSlot},
+};
 use crate::settings::{Categories, Category};
 use chrono::{DateTime, Utc};
-use penstock_core::{Error, Kind, ModelPatterns, metrics::DeniedReason};
+use penstock_core::{ClientIdentity, Error, Kind, ModelPatterns, metrics::DeniedReason};
 use std::{sync::Arc, time::SystemTime};
 
 /// Text for a request without a key.
@@ -25,17 +29,35 @@ pub(crate) struct Key {
     pub(crate) models: Option<Arc<ModelPatterns>>,
     /// The time from which it is not valid.
     pub(crate) expires: Option<DateTime<Utc>>,
+    pub(crate) limits: Limits,
+}
+
+/// Limits on inference requests.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Limits {
+    #[default]
+    None,
+    /// Of the key.
+    Key(Arc<ClientLimits>),
+    /// Of each address without a key.
+    Addresses(Arc<AddressLimits>),
 }
 
 impl Key {
     /// A key with all scopes that does not expire.
     pub(crate) fn unlimited(name: &str) -> Self {
-        Self { name: Some(name.into()), scopes: Categories::ALL, models: None, expires: None }
+        Self { name: Some(name.into()), scopes: Categories::ALL, models: None, expires: None, limits: Limits::None }
     }
 
     /// Rights of clients without a key where nothing else is configured: probes have no key.
     pub(crate) fn anonymous_by_default() -> Self {
-        Self { name: None, scopes: Categories::of([Category::Health]), models: None, expires: None }
+        Self {
+            name: None,
+            scopes: Categories::of([Category::Health]),
+            models: None,
+            expires: None,
+            limits: Limits::None,
+        }
     }
 
     /// Checks that it has not expired.
@@ -64,6 +86,33 @@ impl Key {
                 let text = format!("key '{name}' may not use {}", category.name());
                 Err(Denied::new(DeniedReason::Scope, Error::new(Kind::Forbidden, text)))
             }
+        }
+    }
+
+    /// Admits an inference request.
+    ///
+    /// # Errors
+    /// `Throttled` beyond its limits.
+    pub(crate) fn enter(&self, client: &ClientIdentity) -> Result<Option<ClientSlot>, Denied> {
+        match &self.limits {
+            Limits::None => Ok(None),
+            Limits::Key(limits) => {
+                limits.enter(&format!("key '{}'", self.name.as_deref().unwrap_or_default())).map(Some)
+            }
+            // Programs of this machine on a Unix socket have no address, and no limit.
+            Limits::Addresses(limits) => client.address.map_or(Ok(None), |address| limits.enter(address)),
+        }
+    }
+
+    /// Takes over the use of the same limits before a reload.
+    pub(super) fn take_over(&mut self, before: &Self) {
+        let is_same = match (&self.limits, &before.limits) {
+            (Limits::Key(one), Limits::Key(other)) => one.is_like(other),
+            (Limits::Addresses(one), Limits::Addresses(other)) => one.is_like(other),
+            _ => false,
+        };
+        if is_same {
+            self.limits = before.limits.clone();
         }
     }
 

@@ -137,7 +137,8 @@ impl KeyStore {
         }
         *seen = stamps;
         match read(&self.settings, log) {
-            Ok(table) => {
+            Ok(mut table) => {
+                table.take_over(&self.table.read().unwrap_or_else(PoisonError::into_inner));
                 *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
                 metrics.keys.reloaded(true);
                 log.event(LogLevel::Info, "the keys were read again");

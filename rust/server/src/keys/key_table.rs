@@ -1,6 +1,6 @@
 //! Table of keys, by what clients prove who they are with.
 
-use super::key::Key;
+use super::key::{Key, Limits};
 use crate::settings::Categories;
 use penstock_core::ClientCertificate;
 use ring::digest::{SHA256, digest};
@@ -19,7 +19,8 @@ pub(super) struct KeyTable {
 
 impl Default for KeyTable {
     fn default() -> Self {
-        let anonymous = Key { name: None, scopes: Categories::default(), models: None, expires: None };
+        let anonymous =
+            Key { name: None, scopes: Categories::default(), models: None, expires: None, limits: Limits::None };
         Self { by_digest: HashMap::new(), by_subject: HashMap::new(), anonymous: Arc::new(anonymous) }
     }
 }
@@ -28,6 +29,21 @@ impl KeyTable {
     /// Adds a key with all scopes.
     pub(super) fn add_unlimited(&mut self, name: &str, key: &str) {
         self.by_digest.insert(sha256(key.as_bytes()), Arc::new(Key::unlimited(name)));
+    }
+
+    /// Takes over the use of limits from the table before a reload.
+    pub(super) fn take_over(&mut self, before: &Self) {
+        let old: HashMap<_, _> = before.keys().filter_map(|key| Some((key.name.clone()?, key))).collect();
+        for key in self.by_digest.values_mut().chain(self.by_subject.values_mut()) {
+            if let Some(before) = key.name.as_ref().and_then(|name| old.get(name)) {
+                Arc::make_mut(key).take_over(before);
+            }
+        }
+        Arc::make_mut(&mut self.anonymous).take_over(&before.anonymous);
+    }
+
+    fn keys(&self) -> impl Iterator<Item = &Arc<Key>> {
+        self.by_digest.values().chain(self.by_subject.values())
     }
 
     /// Finds the entry of a key.

@@ -1,13 +1,11 @@
 //! Open connections by client address, for the setting `max_connections_per_address`.
 
+use crate::settings::network::network;
 use std::{
     collections::{HashMap, hash_map::Entry},
-    net::{IpAddr, Ipv6Addr},
+    net::IpAddr,
     sync::{Arc, Mutex, PoisonError},
 };
-
-/// Bits of an IPv6 address that one client may have all to itself: an end site gets at least a /64.
-const IPV6_NETWORK: u128 = u128::MAX << 64;
 
 /// Open connections by client address.
 #[derive(Debug)]
@@ -51,14 +49,6 @@ impl Drop for AddressGuard {
                 count.remove();
             }
         }
-    }
-}
-
-/// The network that counts as one client: an IPv4 address, or the /64 of an IPv6 address.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK).into(),
-        address => address,
     }
 }
 

@@ -20,8 +20,8 @@ pub(crate) fn response(app: &App, error: &Error) -> Response<Body> {
     };
     let mut response = json(status, wire::body(error));
     let headers = response.headers_mut();
-    if let Some(after) = error.retry_hint() {
-        headers.insert(RETRY_AFTER, HeaderValue::from(after.as_secs().max(1)));
+    if let Some(after) = error.retry_seconds() {
+        headers.insert(RETRY_AFTER, HeaderValue::from(after));
     }
     match error.kind() {
         Kind::Unauthenticated => drop(headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static(CHALLENGE))),

@@ -15,8 +15,8 @@ use crate::{
     state::Context,
 };
 use http::{
-    HeaderMap, HeaderValue, Method, Response,
-    header::{ALLOW, CONTENT_LENGTH},
+    HeaderMap, HeaderName, HeaderValue, Method, Response,
+    header::{ALLOW, CONTENT_LENGTH, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS},
 };
 use http_body::Body as _;
 use matchit::Router;
@@ -32,6 +32,9 @@ pub(crate) enum Endpoint<'p> {
     /// No route.
     Unknown(&'p str),
 }
+
+/// Headers for browsers: a response is what its type says, and links do not reveal this server.
+const FOR_BROWSERS: [(HeaderName, &str); 2] = [(X_CONTENT_TYPE_OPTIONS, "nosniff"), (REFERRER_POLICY, "no-referrer")];
 
 /// The routes of each path.
 static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
@@ -116,7 +119,10 @@ impl<'p> Endpoint<'p> {
             Ok(()) => route.handler.run(context, &params, request).await,
             Err(error) => Err(error),
         };
-        let response = response.unwrap_or_else(|error| error::response(&context.app, &error));
+        let mut response = response.unwrap_or_else(|error| error::response(&context.app, &error));
+        for (name, value) in FOR_BROWSERS {
+            response.headers_mut().insert(name, HeaderValue::from_static(value));
+        }
         if method == Method::HEAD { without_body(response) } else { response }
     }
 }

@@ -8,6 +8,7 @@ mod control;
 mod header_pattern;
 pub(crate) mod host_names;
 mod keys;
+pub(crate) mod network;
 mod shared_cache;
 mod tls;
 mod tracing;

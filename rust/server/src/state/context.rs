@@ -1,6 +1,6 @@
 //! Surroundings of a request: the server, its I/O thread and its listener.
 
-use super::{app::App, remote_cache::RemoteCache, visible_models::VisibleModels};
+use super::{app::App, remote_cache::RemoteCache, request_guard::RequestGuard, visible_models::VisibleModels};
 use crate::{
     keys::{Denied, Key},
     settings::{Categories, Category, Requirement, SharedMemory},
@@ -67,6 +67,17 @@ impl Context {
     pub(crate) fn check_grpc(&self, category: Category, headers: &HeaderMap) -> Result<()> {
         self.app.config.access.check_grpc(category, headers)?;
         self.check_scope(category)
+    }
+
+    /// Counts an inference request until the guard is dropped, within the limits of its client.
+    ///
+    /// # Errors
+    /// Those of [`App::enter_sequence`]; `Throttled` beyond the limits of the client.
+    pub(crate) fn enter_sequence(&self) -> Result<RequestGuard> {
+        let guard = self.app.enter_sequence()?;
+        let Some(key) = &self.key else { return Ok(guard) };
+        let slot = key.enter(&self.client).map_err(|denied| self.refuse(denied))?;
+        Ok(guard.with_slot(slot))
     }
 
     /// Checks that the request's key may see all models, for responses about all of them.

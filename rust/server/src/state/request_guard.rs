@@ -2,6 +2,7 @@
 //! sent.
 
 use super::app::{App, SHUTTING_DOWN};
+use crate::keys::ClientSlot;
 use penstock_core::{Error, Kind, Model, Protocol, Result, metrics::ModelMetrics};
 use std::{
     sync::Arc,
@@ -14,12 +15,20 @@ pub(crate) struct RequestGuard {
     held: RequestMemory,
     /// Set for a request that came while the server was draining.
     late: bool,
+    /// Place of a client with limits.
+    slot: Option<ClientSlot>,
 }
 
 impl RequestGuard {
     /// Wraps a request that [`App`] has counted.
     pub(crate) fn new(app: &Arc<App>, late: bool) -> Self {
-        Self { held: RequestMemory::none(app), late }
+        Self { held: RequestMemory::none(app), late, slot: None }
+    }
+
+    /// Holds the place of a client with limits until the request ends.
+    pub(crate) fn with_slot(mut self, slot: Option<ClientSlot>) -> Self {
+        self.slot = slot;
+        self
     }
 
     /// Refuses a request that came while the server was draining, unless `model` has sequences.

@@ -24,8 +24,6 @@ impl Page {
         for (name, value) in [
             ("content-type", "text/html; charset=utf-8"),
             ("content-security-policy", policy.as_str()),
-            ("x-content-type-options", "nosniff"),
-            ("referrer-policy", "no-referrer"),
             // A server of another version may have this address tomorrow.
             ("cache-control", "no-cache"),
         ] {

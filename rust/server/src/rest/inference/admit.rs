@@ -2,7 +2,7 @@
 
 use crate::{
     body::{RequestBody, next_chunk},
-    state::{App, RequestGuard},
+    state::{Context, RequestGuard},
 };
 use penstock_core::{Model, Result};
 use std::{sync::Arc, time::Duration};
@@ -22,14 +22,14 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 /// # Errors
 /// Any refusal that does not depend on the body.
 pub(crate) async fn admit<B: RequestBody>(
-    app: &Arc<App>,
+    context: &Context,
     body: &mut B,
     labels: &mut Option<Arc<Model>>,
     find: impl FnOnce() -> Result<Arc<Model>>,
     check: impl FnOnce(&Model) -> Result<()>,
 ) -> Result<(RequestGuard, Arc<Model>)> {
     let admitted = || {
-        let guard = app.enter_sequence()?;
+        let guard = context.enter_sequence()?;
         let model = find()?;
         *labels = Some(Arc::clone(&model));
         guard.check(&model)?;

@@ -54,7 +54,7 @@ async fn compute_response<B: RequestBody>(
     let Inference { path, headers, mut body, .. } = request;
     let app = &context.app;
     let find = || context.models().find(&path.model, path.version.as_deref());
-    let (mut guard, model) = admit(app, &mut body, found, find, |_| Ok(())).await?;
+    let (mut guard, model) = admit(context, &mut body, found, find, |_| Ok(())).await?;
     let (mut decoded, form) = decode(app, &model, mode, (headers, body), &mut guard).await?;
     guard.reserve_at_least(footprint::of_request(model.spec(), &decoded.request))?;
     if let Some(metadata) = &mut decoded.request.metadata {

@@ -92,7 +92,7 @@ async fn compute_response<B: RequestBody>(
     let Inference { path, query, headers, body, .. } = request;
     let (app, query, headers) = (&context.app, *query, *headers);
     let find = || context.models().find(&path.model, path.version.as_deref());
-    let (mut guard, model) = admit(app, body, &mut labels.model, find, Model::check_single_response).await?;
+    let (mut guard, model) = admit(context, body, &mut labels.model, find, Model::check_single_response).await?;
     let described = InferHeaders::of(headers);
     let formats = Formats::of(&described);
     let mut form = formats.response.map_or(ResponseForm::Infer, ResponseForm::Array);

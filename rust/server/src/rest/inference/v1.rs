@@ -71,7 +71,7 @@ async fn respond<B: RequestBody>(
 ) -> Result<Response<Body>> {
     let Inference { path, headers, mut body, .. } = request;
     let app = &context.app;
-    let (mut guard, model) = admit(app, &mut body, labels, || find(context, verb, &path), |_| Ok(())).await?;
+    let (mut guard, model) = admit(context, &mut body, labels, || find(context, verb, &path), |_| Ok(())).await?;
     let bytes = receive_whole(headers, body, &app.config.limits, guard.memory()).await?;
     let PredictRequest { requests, form, timeout } = decode(context, &model, bytes).await?;
     guard.reserve_at_least(requests.iter().map(|request| footprint::of_request(model.spec(), request)).sum())?;

@@ -112,7 +112,7 @@ async fn compute_response<B: RequestBody>(
     let Request { method, path, query, headers, mut body, protocol } = request;
     let Target { model, route, path_params } = target;
     let app = &context.app;
-    let (mut guard, model) = admit(app, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
+    let (mut guard, model) = admit(context, &mut body, &mut None, || Ok(model), |_| Ok(())).await?;
     let body = receive_whole(headers, body, &app.config.limits, guard.memory()).await?;
     if is_json(&body) {
         guard.reserve_at_least(body.len() + footprint::of_json(&body))?;
