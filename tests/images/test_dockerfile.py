@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
-from penstock import StartupError
+from penstock import Server, StartupError
 from penstock._images.dockerfile import default_python, dockerfile
 from penstock.images import ImageSpec
 
@@ -130,3 +135,24 @@ def test_invalid_image_specs_are_refused(fields: dict[str, Any], message: str) -
 def test_addresses_without_passwords_are_accepted() -> None:
     lines = ("mine @ git+ssh://git@example.org/mine", "torch", "numpy==2.*")
     assert "requirements.txt" in dockerfile(ImageSpec(requirements=lines), version="1")
+
+
+@pytest.mark.parametrize("encrypted", [False, True], ids=["plain", "tls"])
+def test_health_check_asks_the_server(tmp_path: Path, encrypted: bool) -> None:
+    issued = trustme.CA().issue_cert("example.test")
+    issued.private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "a.pem"))
+    (tmp_path / "a.pem").chmod(0o600)
+    pem = str(tmp_path / "a.pem")
+    options: dict[str, Any] = {"tls_certificate": pem, "tls_key": pem} if encrypted else {}
+
+    def same(x: float) -> float:
+        return x
+
+    with Server(same, http="127.0.0.1:0", grpc="off", **options) as server:
+        port = int((server.http_address or "").rpartition(":")[2])
+        text = dockerfile(ImageSpec(http_port=port), version="1")
+        [command] = [json.loads(found) for found in re.findall(r"^  CMD (\[.*\])$", text, re.MULTILINE)]
+        environ = {**os.environ, **({"PENSTOCK_TLS_CERTIFICATE": pem} if encrypted else {})}
+        ask = [sys.executable, *command[1:]]
+        assert subprocess.run(ask, env=environ, timeout=60, check=False).returncode == 0
+    assert subprocess.run(ask, env=environ, timeout=60, check=False, stderr=subprocess.DEVNULL).returncode == 1

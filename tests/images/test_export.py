@@ -27,6 +27,7 @@ COMMANDS = {
     "kubernetes": "kubernetes",
     "kubernetes-all": "kubernetes --name shop --namespace ml --replicas 3 --max-replicas 9 --queue-depth 20 --cpu 500m "
     "--memory 1.5Gi --gpu 1 --env 'GREETING=say: \"yes\"' --env EMPTY= --secret keys",
+    "kubernetes-tls": "kubernetes --tls certificate --keys clients --replicas 1 --max-replicas 1",
     "kserve": "kserve",
     "kserve-grpc": "kserve --grpc --replicas 0 --max-replicas 5 --image registry.example:5000/team/digits:2",
     "kserve-raw": "kserve --raw --cpu 2 --memory 4Gi --secret keys",
@@ -167,6 +168,9 @@ REFUSED = [
     ("kubernetes --replicas 3 --max-replicas 2", "--max-replicas 2: expected 3 or more, as --replicas is 3"),
     ("kubernetes --grpc", "--grpc is for kserve"),
     ("kserve --queue-depth 3", "--queue-depth is for kubernetes"),
+    ("kserve --tls certificate", "--tls is for kubernetes"),
+    ("kserve --keys clients", "--keys is for kubernetes"),
+    ("kubernetes --tls /tls", "'/tls' is not a name in Kubernetes, expected lower case letters, digits and '-'"),
     ("kserve --replicas 4 --max-replicas 3", "--max-replicas 3: expected 4 or more, as --replicas is 4"),
     ("kserve --replicas 0 --max-replicas 0", "--max-replicas 0: expected 1 or more, as --replicas is 0"),
 ]

@@ -395,7 +395,7 @@ def test_rates_and_concurrency_are_limited(tmp_path: Path) -> None:
         assert 'penstock_denied_total{reason="rate"} ' in get(server, "/metrics").text
 
 
-def test_changed_rate_begins_anew(tmp_path: Path) -> None:
+def test_changed_rate_is_unused_at_first(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
     path.write_text(entry("a", KEY, "rate = '1/h'"))
     with Server(who, keys_file=str(path), http="127.0.0.1:0", grpc="off") as server:

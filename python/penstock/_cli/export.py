@@ -60,6 +60,8 @@ def _add_manifests(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gpu", metavar="N", help="NVIDIA GPUs per replica")
     parser.add_argument("--env", metavar="NAME=VALUE", action="append", default=[], help="variable")
     parser.add_argument("--secret", metavar="NAME", action="append", default=[], help="Secret that becomes variables")
+    parser.add_argument("--tls", metavar="NAME", help="kubernetes: Secret of the type kubernetes.io/tls: speak TLS")
+    parser.add_argument("--keys", metavar="NAME", help="kubernetes: Secret with an entry keys.toml, the file of keys")
     parser.add_argument("--grpc", action="store_true", help="kserve: gRPC in place of REST")
     parser.add_argument("--raw", action="store_true", help="kserve: plain Deployment, without Knative")
 
@@ -79,8 +81,9 @@ def run(options: argparse.Namespace) -> int:
                 raise StartupError(f"--{flag} is for kserve")
         documents = manifests.kubernetes(deployed)
     else:
-        if options.queue_depth is not None:
-            raise StartupError("--queue-depth is for kubernetes")
+        for flag in ("queue_depth", "tls", "keys"):
+            if getattr(options, flag) is not None:
+                raise StartupError(f"--{flag.replace('_', '-')} is for kubernetes")
         documents = kserve(deployed, grpc=options.grpc, raw=options.raw)
     print(yaml_text.documents(documents), end="")
     return 0
@@ -98,7 +101,7 @@ def _deployed(options: argparse.Namespace) -> manifests.Deployed:
     # The record has the ports of the image, even if --image gives its name in a registry.
     known = built or describe.describe(options.target)[0]
     name = options.name or re.sub(r"[^a-z0-9]+", "-", image.rsplit("/", 1)[-1].partition("@")[0].partition(":")[0])
-    for label in (name, options.namespace, *options.secret):
+    for label in (name, options.namespace, options.tls, options.keys, *options.secret):
         if label is not None and not _LABEL.fullmatch(label):
             raise StartupError(f"{label!r} is not a name in Kubernetes, expected lower case letters, digits and '-'")
     least, most = _replicas(options)
@@ -114,7 +117,14 @@ def _deployed(options: argparse.Namespace) -> manifests.Deployed:
         resources=_resources(options),
         env=_variables(options.env),
         secrets=tuple(options.secret),
+        files=_files(options),
     )
+
+
+def _files(options: argparse.Namespace) -> tuple[manifests.SecretFiles, ...]:
+    tls = [manifests.SecretFiles("tls", options.tls)] if options.tls is not None else []
+    keys = [manifests.SecretFiles("keys", options.keys)] if options.keys is not None else []
+    return (*tls, *keys)
 
 
 def _replicas(options: argparse.Namespace) -> tuple[int, int | None]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from penstock._images.checks import VENV
 from penstock._images.dockerfile import USER
 
-__all__ = ["Deployed", "container_of", "kubernetes", "metadata_of", "pod_of", "port_of", "resources_of"]
+__all__ = ["Deployed", "SecretFiles", "container_of", "kubernetes", "metadata_of", "pod_of", "port_of", "resources_of"]
 
 _BEFORE_STOP = 5
 """Seconds for load balancers to remove a server before it is stopped."""
@@ -17,6 +17,34 @@ _DRAIN = 30
 _LOADING = 600
 """Seconds for loading models."""
 _PROBES_EVERY = 5
+
+
+_FILES = {
+    "tls": {"PENSTOCK_TLS_CERTIFICATE": "tls.crt", "PENSTOCK_TLS_KEY": "tls.key"},
+    "keys": {"PENSTOCK_KEYS_FILE": "keys.toml"},
+}
+"""Entries of the Secrets of each kind, by the variable of the setting that names the file."""
+
+_FOLDER = "/etc/penstock"
+_READ_BY_GROUP = 0o440
+
+
+@dataclass(frozen=True, slots=True)
+class SecretFiles:
+    """A Secret whose entries are files of the server."""
+
+    kind: Literal["tls", "keys"]
+    secret: str
+
+    @property
+    def folder(self) -> str:
+        """Folder of the files."""
+        return f"{_FOLDER}/{self.kind}"
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Settings that name the files."""
+        return {variable: f"{self.folder}/{entry}" for variable, entry in _FILES[self.kind].items()}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,6 +66,13 @@ class Deployed:
     env: Mapping[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
     """Names of Secrets whose entries become variables."""
+    files: tuple[SecretFiles, ...] = ()
+    """Secrets whose entries become files that settings name."""
+
+    @property
+    def is_encrypted(self) -> bool:
+        """Set if the server speaks TLS."""
+        return any(files.kind == "tls" for files in self.files)
 
 
 def kubernetes(what: Deployed) -> list[dict[str, Any]]:
@@ -62,7 +97,7 @@ def kubernetes(what: Deployed) -> list[dict[str, Any]]:
             "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 0, "maxSurge": 1}},
             "template": {
                 "metadata": {"labels": labels, "annotations": _scraped(what)},
-                "spec": {**pod_of(), "containers": [container]},
+                "spec": {**pod_of(), "containers": [container], **_volumes(what)},
             },
         },
     }
@@ -100,6 +135,7 @@ def _scraped(what: Deployed) -> dict[str, str]:
         "prometheus.io/scrape": "true",
         "prometheus.io/port": str(what.http_port),
         "prometheus.io/path": "/metrics",
+        **({"prometheus.io/scheme": "https"} if what.is_encrypted else {}),
     }
 
 
@@ -127,15 +163,20 @@ def pod_of() -> dict[str, Any]:
 def container_of(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str, Any]:
     """The server's container, without ports and resources."""
     container: dict[str, Any] = {"name": name, "image": what.image}
+    env = {**env, **{variable: path for files in what.files for variable, path in files.env.items()}}
     if env:
         container["env"] = [{"name": one, "value": value} for one, value in env.items()]
     if what.secrets:
         container["envFrom"] = [{"secretRef": {"name": secret}} for secret in what.secrets]
+    if what.files:
+        container["volumeMounts"] = [
+            {"name": files.kind, "mountPath": files.folder, "readOnly": True} for files in what.files
+        ]
     return {
         **container,
-        "startupProbe": _probe("ready", what.http_port, failures=_LOADING // _PROBES_EVERY),
-        "readinessProbe": _probe("ready", what.http_port, failures=2),
-        "livenessProbe": _probe("live", what.http_port, failures=6),
+        "startupProbe": _probe(what, "ready", failures=_LOADING // _PROBES_EVERY),
+        "readinessProbe": _probe(what, "ready", failures=2),
+        "livenessProbe": _probe(what, "live", failures=6),
         "lifecycle": {"preStop": {"exec": {"command": [f"{VENV}/bin/python", "-c", _SLEEP]}}},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
     }
@@ -155,9 +196,20 @@ def port_of(name: str, port: int) -> dict[str, Any]:
 _SLEEP = f"import time; time.sleep({_BEFORE_STOP})"
 
 
-def _probe(what: str, port: int, *, failures: int) -> dict[str, Any]:
+def _volumes(what: Deployed) -> dict[str, Any]:
+    """Volumes of the pod, of Secrets that the server reads again when they change."""
+    found = [
+        {"name": files.kind, "secret": {"secretName": files.secret, "defaultMode": _READ_BY_GROUP}}
+        for files in what.files
+    ]
+    return {"volumes": found} if found else {}
+
+
+def _probe(what: Deployed, state: str, *, failures: int) -> dict[str, Any]:
+    # The certificate is not checked: it is not for the pod's address.
+    scheme = {"scheme": "HTTPS"} if what.is_encrypted else {}
     return {
-        "httpGet": {"path": f"/v2/health/{what}", "port": port},
+        "httpGet": {"path": f"/v2/health/{state}", "port": what.http_port, **scheme},
         "periodSeconds": _PROBES_EVERY,
         "timeoutSeconds": 4,
         "failureThreshold": failures,

@@ -19,6 +19,14 @@ USER = 10001
 _START_PERIOD = "600s"
 """Time for loading models, during which failed health checks are ignored."""
 
+_HEALTH_CHECK = (
+    "import os, ssl, urllib.request as r; "
+    # The certificate is not for this address. It is this container's own server.
+    "tls = ssl._create_unverified_context() if os.environ.get('PENSTOCK_TLS_CERTIFICATE') else None; "
+    "r.urlopen(('https' if tls else 'http') + '://127.0.0.1:{port}/v2/health/ready', timeout=4, context=tls)"
+)
+"""Command of the health check, over TLS where the variable of its setting is set."""
+
 _FIND_PYTHON = (
     "python3 -c 'import ensurepip, venv' 2>/dev/null"
     " || { apt-get update && apt-get install -y --no-install-recommends python3 python3-venv"
@@ -136,8 +144,7 @@ def _files(spec: ImageSpec) -> list[str]:
 
 
 def _start(spec: ImageSpec) -> list[str]:
-    ready = f"http://127.0.0.1:{spec.http_port}/v2/health/ready"
-    check = [f"{VENV}/bin/python", "-c", f"import urllib.request as r; r.urlopen('{ready}', timeout=4)"]
+    check = [f"{VENV}/bin/python", "-c", _HEALTH_CHECK.format(port=spec.http_port)]
     grpc = "off" if spec.grpc_port is None else f"0.0.0.0:{spec.grpc_port}"
     ports = [str(port) for port in (spec.http_port, spec.grpc_port) if port is not None]
     return [

@@ -241,7 +241,7 @@ impl Error {
         self.retry_after
     }
 
-    /// The same in whole seconds for a header: rounded up, so that a client does not come too early, and at least 1.
+    /// Retry hint in whole seconds, for a header: rounded up, so that a client does not come too early, and at least 1.
     pub fn retry_seconds(&self) -> Option<u64> {
         let after = self.retry_hint()?;
         Some((after.as_secs() + u64::from(after.subsec_nanos() > 0)).max(1))

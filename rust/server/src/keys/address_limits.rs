@@ -16,7 +16,7 @@ use std::{
 /// Most addresses whose use is known. The one that was not seen for the longest time is forgotten.
 const MOST_ADDRESSES: NonZeroUsize = NonZeroUsize::new(16_384).expect("not zero");
 
-/// The same limits for each address.
+/// Limits of each address.
 #[derive(Debug)]
 pub(crate) struct AddressLimits {
     rate: Option<(Box<str>, Option<u64>)>,
