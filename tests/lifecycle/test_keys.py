@@ -269,9 +269,8 @@ def penstock(*arguments: str, given: str = "") -> subprocess.CompletedProcess[st
 
 def test_command_adds_lists_and_revokes_keys(tmp_path: Path) -> None:
     path = tmp_path / "keys.toml"
-    added = penstock(
-        "keys", "add", "a", "--file", str(path), "--scope", "*", "--model", "who*", "--expires", "2099-01-31"
-    )
+    options = ["--scope", "*", "--model", "who*", "--expires", "2099-01-31", "--rate", "100/s", "--concurrency", "8"]
+    added = penstock("keys", "add", "a", "--file", str(path), *options)
     assert added.returncode == 0, added.stderr
     key = added.stdout.strip()
     assert key.startswith("psk_")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from penstock._reload.code import Code
 from penstock._reload.file_watch import POLL_INTERVAL, FileWatch
@@ -30,6 +30,7 @@ class Reloader:
         self._files = FileWatch(code)
         self._requested = threading.Event()
         self._stopped = threading.Event()
+        self._finished: list[Callable[[], object]] = []
         self._thread = threading.Thread(target=self._run, name="penstock-reload", daemon=True)
 
     def start(self) -> None:
@@ -40,8 +41,14 @@ class Reloader:
             echo(f"penstock: watching {count} file{'s' if count != 1 else ''}, reloads when one changes")
         self._thread.start()
 
-    def request(self) -> None:
-        """Requests a reload. Requests before it begins are merged."""
+    def request(self, finished: Callable[[], object] | None = None) -> None:
+        """Requests a reload. Requests before it begins are merged.
+
+        Args:
+            finished: Called on the reloader's thread after the reload, also after one that failed.
+        """
+        if finished is not None:
+            self._finished.append(finished)
         self._requested.set()
 
     def stop(self) -> None:
@@ -64,6 +71,7 @@ class Reloader:
                 self._reload()
 
     def _reload(self) -> None:
+        finished, self._finished = self._finished, []
         # Before the files are read: later changes are for the next reload.
         before = self._files.begin()
         with progress.shown(", ".join(self._code.targets) or "the repository") as shown:
@@ -79,6 +87,8 @@ class Reloader:
         self._files.finish(before, failed=failed)
         if not self._stopped.is_set():
             echo(f"penstock: {report}")
+            for call in finished:
+                call()
 
 
 def names_of(files: Sequence[str]) -> str:

@@ -19,8 +19,10 @@ from penstock._runtime import progress
 from penstock._runtime.console import echo
 from penstock._serve import banner
 from penstock._serve.signals import LoadSignals, SignalledError
+from penstock._serve.systemd import Notifier
 from penstock._server.open_files import raised_limit
 from penstock._server.server import Server
+from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
     from penstock._reload.reloader import Reloader
@@ -91,11 +93,12 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
     added = foreground or Foreground()
     reloader, config = added.reloader, server.config
     signals = _Signals(config.drain_timeout, reloads=reloader is not None)
+    notifier = _notifier()
     marked = identity.marked() if reloader is not None else nullcontext()
     with signals.caught(), marked, pid_file.held(config.pid_file), raised_limit(config.max_connections):
         try:
             signals.interrupt = True
-            with progress.shown("the models") as shown:
+            with progress.shown("the models") as shown, notifier.more_time("loading the models"):
                 server.start()
             signals.interrupt = False
             signals.set_target(server)
@@ -110,6 +113,7 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
             reloader.start()
         echo(banner.describe(server, models, added.greetings), sys.stdout)
         models.clear()
+        notifier.ready(f"serves {_counted(server)}")
         if added.started is not None:
             added.started(server)
         try:
@@ -118,12 +122,27 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
                     return server.stop()
                 if signals.reloads and reloader is not None:
                     signals.reloads = 0
+                    notifier.reloading()
                     server.reload_files()
-                    reloader.request()
+                    reloader.request(lambda: notifier.ready(f"serves {_counted(server)}"))
         finally:
             if reloader is not None:
                 reloader.stop()
-        return _drain(server, signals)
+        with notifier.more_time("waits for the requests that run"):
+            notifier.stopping("waits for the requests that run")
+            return _drain(server, signals)
+
+
+def _notifier() -> Notifier:
+    try:
+        return Notifier(os.environ)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _counted(server: Server) -> str:
+    count = len({definition.name for definition in server.definitions if not definition.name.startswith(":")})
+    return f"{count} model{'' if count == 1 else 's'}"
 
 
 def _drain(server: Server, signals: _Signals) -> list[str]:
