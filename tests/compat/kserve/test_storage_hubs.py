@@ -81,11 +81,12 @@ def test_bars_of_the_hub_give_way_to_the_line_of_a_terminal(
     disabled: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state, seen = [disabled], []
-    utils = ModuleType("huggingface_hub.utils")
+    monkeypatch.setitem(sys.modules, "huggingface_hub.utils", ModuleType("huggingface_hub.utils"))
+    utils = ModuleType("huggingface_hub.utils.tqdm")
     utils.are_progress_bars_disabled = lambda: state[0]  # type: ignore[attr-defined]
     utils.disable_progress_bars = lambda: state.__setitem__(0, True)  # type: ignore[attr-defined]
     utils.enable_progress_bars = lambda: state.__setitem__(0, False)  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, "huggingface_hub.utils", utils)
+    monkeypatch.setitem(sys.modules, "huggingface_hub.utils.tqdm", utils)
     monkeypatch.setattr(sys.modules["huggingface_hub"], "snapshot_download", lambda **_: seen.append(state[0]))
     os.environ["TERM"] = "xterm"
     for stream, expected in ((Terminal(), True), (io.StringIO(), disabled)):

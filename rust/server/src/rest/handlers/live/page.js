@@ -14,9 +14,10 @@ function showNotice(refusal) {
   const words = h("p", { class: "notice", role: "alert" }, refusal.text);
   const again = (event) => { event.preventDefault(); place.replaceChildren(); follow(); };
   if (refusal.status === 503) return place.replaceChildren(words);
-  const wanted = /expecting header '([^']+)'/.exec(refusal.text);
-  if (!wanted) return place.replaceChildren(words, h("button", { type: "button", class: "send", onclick: again }, "Try again"));
-  const name = h("input", { id: "header", value: wanted[1], autocomplete: "off", spellcheck: "false", required: true });
+  const named = /expecting header '([^']+)'/.exec(refusal.text);
+  const wantsKey = refusal.status === 401 || refusal.text.startsWith("key '");
+  if (!named && !wantsKey) return place.replaceChildren(words, h("button", { type: "button", class: "send", onclick: again }, "Try again"));
+  const name = h("input", { id: "header", value: named ? named[1] : "authorization", autocomplete: "off", spellcheck: "false", required: true });
   const secret = h("input", { id: "secret", type: "password", autocomplete: "off", required: true });
   const use = (event) => {
     const key = name.value.trim().toLowerCase();
