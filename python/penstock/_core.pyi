@@ -67,6 +67,7 @@ __all__ = [
     "log_context",
     "mark_forked",
     "reset_clients",
+    "stacks",
     "version",
 ]
 
@@ -81,6 +82,13 @@ def copied_bytes() -> dict[str, int]:
 
 def available_processors() -> int:
     """Returns the processors of this process: CPU affinity, and the cgroup quota rounded down; at least 1."""
+
+def stacks(process: int) -> str:
+    """Returns the stacks of all threads of a process, which may be this one, without its interpreter.
+
+    Raises:
+        StartupError: it has no handler of the signal, or does not answer.
+    """
 
 def check_keys_file(path: str) -> None:
     """Checks a file of keys.

@@ -121,6 +121,9 @@ class ServerConfig:
         0.0, "seconds", "time for which a stopping server still serves, but reports that it is not ready"
     )
     drain_timeout: float = _setting(30.0, "seconds", "time that requests have to finish when the server stops")
+    stall_timeout: float = _setting(
+        0.0, "seconds", "time without progress of work after which the server reports that it is not live; 0 is off"
+    )
     dialect: Literal["penstock", "triton", "kserve"] = _setting(
         "penstock",
         "penstock|triton|kserve",

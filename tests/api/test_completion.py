@@ -19,7 +19,7 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "completed"),
     [
-        (["s"], {"serve", "shim"}),
+        (["s"], {"serve", "shim", "stacks"}),
         (["serve", "--dial"], {"--dialect"}),
         (["serve", "--dialect", ""], {"penstock", "triton", "kserve"}),
         (["serve", "--access-log", "j"], {"json"}),

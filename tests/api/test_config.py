@@ -66,6 +66,7 @@ def test_defaults() -> None:
         "request_timeout": 0.0,
         "flush_interval": 0.0,
         "drain_timeout": 30.0,
+        "stall_timeout": 0.0,
         "dialect": "penstock",
         "timing_headers": False,
         "strict_json": False,
@@ -423,6 +424,12 @@ def test_listeners_that_conflict_are_refused(options: dict[str, Any], problem: s
 )
 def test_listeners_that_do_not_conflict(options: dict[str, Any]) -> None:
     assert load(options).listeners
+
+
+def test_short_stall_timeout_is_rejected() -> None:
+    assert [load({"stall_timeout": value}).stall_timeout for value in (0, 1, "120s")] == [0, 1, 120]
+    with pytest.raises(ConfigError, match=r"^stall_timeout: got 0\.5, expected 0 or at least 1 second$"):
+        load({"stall_timeout": 0.5})
 
 
 def test_inconsistent_repository_settings_are_rejected() -> None:

@@ -130,10 +130,11 @@ def test_reasons_table_lists_every_reason_of_a_cut() -> None:
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, from their registration."""
-    names = ("server", "registration", "keys", "refused", "tls")
+    names = ("server", "registration", "keys", "refused", "stalls", "tls")
     source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in names)
+    unit = r"((?:Unit::Seconds|seconds\(\)),\s*)?"
     registered = re.findall(
-        r'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*(seconds\(\),\s*)?self\.(\w+)\.clone\(\)', source
+        rf'\.register(?:_with_unit)?\(\s*"(\w+)",\s*"[^"]+",\s*{unit}self\.(\w+)\.clone\(\)', source
     )
     assert len(registered) == len(re.findall(r"\bregistry\.register\w*\(", source))
     structs = re.findall(r"struct (\w+Labels) \{\n(.*?)\n\}", text("rust/core/src/metrics/labels.rs"), re.DOTALL)

@@ -30,6 +30,7 @@ UNSAFE_IN = {
     "rust/py/src/convert/from_numpy.rs",
     "rust/py/src/convert/to_numpy.rs",
     "rust/py/src/exit.rs",
+    "rust/py/src/stacks.rs",
 }
 INTERPRETER = re.compile(r"Python::(?:try_)?attach|\btry_attach\b|\.detach\(|\bwith_gil\b|\ballow_threads\b")
 

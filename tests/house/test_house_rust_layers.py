@@ -60,6 +60,7 @@ LAYERS = {
         "attach",
         "wakeup",
         "errors",
+        "stacks",
         "forks",
         "convert",
         "control_channel",

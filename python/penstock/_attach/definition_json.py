@@ -21,7 +21,17 @@ if TYPE_CHECKING:
 __all__ = ["from_json", "to_json"]
 
 _NOT_SENT = frozenset(
-    {"calls", "concurrency", "explainer", "factory", "opaque", "processes", "version_policy", "warmup"}
+    {
+        "calls",
+        "concurrency",
+        "explainer",
+        "factory",
+        "opaque",
+        "processes",
+        "stall_timeout",
+        "version_policy",
+        "warmup",
+    }
 )
 """Fields that concern one side only, and `warmup`, which is sent as samples."""
 

@@ -58,6 +58,7 @@ GROUPS = {
         "request_timeout",
         "drain_delay",
         "drain_timeout",
+        "stall_timeout",
         "idle_timeout",
         "header_timeout",
         "body_timeout",

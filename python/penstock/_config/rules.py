@@ -95,6 +95,11 @@ def _check_poll_interval(seconds: float) -> None:
         raise ValueError(f"{float(seconds)} is not a duration above 0 seconds")
 
 
+def _check_stall_timeout(seconds: float) -> None:
+    if 0 < seconds < 1:
+        raise ValueError(f"got {float(seconds)}, expected 0 or at least 1 second")
+
+
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
@@ -120,5 +125,6 @@ _RULES = tuple(
         (("load_models", "model_control"), _check_explicit),
         (("load_files", "model_control"), _check_explicit),
         (("poll_interval",), _check_poll_interval),
+        (("stall_timeout",), _check_stall_timeout),
     )
 )

@@ -53,6 +53,7 @@ class ServerOptions(TypedDict, total=False):
     flush_interval: float | str
     drain_delay: float | str
     drain_timeout: float | str
+    stall_timeout: float | str
     dialect: Literal["penstock", "triton", "kserve"]
     timing_headers: bool
     strict_json: bool

@@ -32,6 +32,7 @@ from penstock._model.options import (
     wire_name,
 )
 from penstock._model.routes import read_fallback, read_routes
+from penstock._model.stall import stall_timeout_of
 from penstock._model.warmup import WarmupRequests, read_warmup
 from penstock._spec.batching import Batching
 from penstock._spec.caching import Cache
@@ -56,8 +57,7 @@ R = TypeVar("R")
 class Model(Generic[P, R]):
     """A function, class or callable that can be served. Created by `model`.
 
-    Calling it calls the wrapped target, so a decorated function can still be tested as a function.
-    The target is `__wrapped__`.
+    Calling it calls the wrapped target, `__wrapped__`, so a decorated function can still be tested as a function.
     """
 
     name: str
@@ -111,6 +111,7 @@ class Model(Generic[P, R]):
         self.instances, self.processes = instances_of(options.get("instances", 1), where)
         check_processes(self.processes, self.batching, options.get("max_concurrency"), where)
         self.max_queue = checked_count(options.get("max_queue", DEFAULT_MAX_QUEUE), f"{where}: max_queue")
+        self._stall_timeout = stall_timeout_of(options.get("stall_timeout"), self.processes, where)
         self.queueing = checked_option(options.get("queueing"), Queueing, f"{where}: queueing")
         self.resources = read_resources(options.get("resources"), where)
         self.sequences = checked_option(options.get("sequences"), Sequences, f"{where}: sequences")
@@ -188,6 +189,7 @@ class Model(Generic[P, R]):
             inline=self.inline,
             concurrency=self.max_concurrency,
             max_queue=self.max_queue,
+            stall_timeout=self._stall_timeout,
             wants_context=self._signature.wants_context,
             streams=self.streams,
             factory=factory,
@@ -257,16 +259,14 @@ class Model(Generic[P, R]):
         target: Any = self.__wrapped__
         instance: Any = target() if self._method else None
         handler = getattr(instance, self._method) if self._method else target
-        close: Callable[[], object] = getattr(instance, "close", nothing_to_close)
-        close_sequence = getattr(instance, "close_sequence", nothing_to_close)
-        if self.max_concurrency is None:
-            bound_call: Any = bind.bind_stream if self.streams else bind.bind
-        else:
-            bound_call = bind.bind_async_stream if self.streams else bind.bind_async
+        is_async = self.max_concurrency is not None
+        plain, stream = (bind.bind_async, bind.bind_async_stream) if is_async else (bind.bind, bind.bind_stream)
+        bound_call: Any = stream if self.streams else plain
+        close, close_sequence = (getattr(instance, name, nothing_to_close) for name in ("close", "close_sequence"))
         bound = BoundHandler(bound_call(handler, self._signature), close, close_sequence)
         if shared is None or not self._method:
             return bound
-        return shared.put(instance, bound, on_loop=self.max_concurrency is not None)
+        return shared.put(instance, bound, on_loop=is_async)
 
 
 @overload

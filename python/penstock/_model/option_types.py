@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import TypedDict
 
 from penstock._spec.batching import Batching
@@ -53,6 +54,9 @@ class ModelOptions(TypedDict, total=False):
     """Calls of an async handler that run at once on each instance's event loop; default 64, with batching 1."""
     max_queue: int
     """Most requests that wait; one more is refused as `Overloaded`. Default 1024."""
+    stall_timeout: float | timedelta | None
+    """Seconds without progress of a busy instance after which the server reports that it is not live; 0 is no limit.
+    Default: the server's setting."""
     streams: bool | None
     """True if the handler returns an iterator of responses; default: True for generators."""
     queueing: Queueing | None

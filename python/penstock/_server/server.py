@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock._config import tls
 from penstock._model.resolve import as_model, definitions_of, for_inspection
-from penstock._runtime import at_exit, forks, interpreter, memory, progress
+from penstock._runtime import at_exit, forks, interpreter, memory, progress, stacks
 from penstock._server import card
 from penstock._server.addresses import client_address
 from penstock._server.bind_errors import explained
@@ -163,6 +163,7 @@ class Server:
             report_limit(self.config.max_connections)
             definitions = self._manager.initial_definitions()
             memory.keep_freed_blocks()
+            stacks.register()
             core = self._make_core(progress.tracked(definitions))
             try:
                 for (name, version), refusal in self._refusals.items():

@@ -138,5 +138,7 @@ class Definition:
     """HTTP methods and path patterns whose requests the model takes as raw requests."""
     fallback: Fallback | None = None
     """The model that responds to requests which this one does not serve; None to send this model's errors."""
+    stall_timeout: float | None = None
+    """Seconds without progress of an instance after which the server is not live; None for the server's setting."""
     opaque: bool = False
     """True if `call` takes and returns `_core.TensorHandle` tensors in place of arrays."""

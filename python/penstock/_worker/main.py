@@ -20,7 +20,7 @@ __all__ = ["main"]
 def main() -> None:
     """Loads the payload from the server, and computes batches until the server stops it."""
     from penstock import _core
-    from penstock._runtime import forks
+    from penstock._runtime import forks, stacks
 
     forks.watch()
     worker = _core.Worker()
@@ -33,6 +33,8 @@ def main() -> None:
     with contextlib.suppress(Exception):
         # Prints the Python stack at a crash of compiled code.
         faulthandler.enable()
+    with contextlib.suppress(Exception):
+        stacks.register()
     with contextlib.suppress(Exception):
         # Printed lines are not lost if the process is killed.
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]

@@ -8,6 +8,11 @@ pub(crate) fn attached<T>(work: impl FnOnce(Python<'_>) -> T) -> T {
     Python::attach(work)
 }
 
+/// Runs `work` with the interpreter, on a thread without it; `None` where the interpreter ends.
+pub(crate) fn try_attached<T>(work: impl FnOnce(Python<'_>) -> T) -> Option<T> {
+    Python::try_attach(work)
+}
+
 /// Runs `work` without the interpreter.
 pub(crate) fn detached<T: Ungil + Send>(py: Python<'_>, work: impl FnOnce() -> T + Ungil + Send) -> T {
     py.detach(work)

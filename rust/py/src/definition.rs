@@ -12,6 +12,7 @@ use crate::{
     },
     errors::startup,
     peers::Caller,
+    seconds::duration,
 };
 use numpy::PyArrayDescr;
 use penstock_core::{Datatype, Document, ModelSpec, Ragged, TensorSpec};
@@ -112,7 +113,8 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handle
         buckets => |buckets: Vec<(String, Vec<f64>)>| buckets.into(),
         check_shapes,
         plain_types,
-        raw_requests: "open"
+        raw_requests: "open",
+        stall_timeout => |seconds: Option<f64>| seconds.map(|seconds| duration(seconds).unwrap_or_default())
         ; ..several
     });
     let handler_spec = HandlerSpec {

@@ -18,6 +18,7 @@ mod process;
 mod raw_request;
 mod seconds;
 mod server;
+mod stacks;
 mod wakeup;
 
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyDict};
@@ -57,6 +58,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copied_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(available_processors, module)?)?;
     module.add_function(wrap_pyfunction!(check_keys_file, module)?)?;
+    module.add_function(wrap_pyfunction!(stacks::stacks, module)?)?;
     module.add_function(wrap_pyfunction!(convert::frozen::frozen, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::log_context, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::enable_request_contexts, module)?)?;

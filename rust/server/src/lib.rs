@@ -24,7 +24,7 @@ pub use observe::{MAX_NAME_BYTES, plain};
 pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, TlsSettings};
 pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Build, Categories, Category, CloudEvents, Command, Compression,
-    Config, Control, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms,
-    Serves, SharedCache, SharedMemory, Tls, Tracing,
+    Config, Control, HeaderPattern, InterpreterProbe, KeySettings, Limits, Listener, LiveAccess, LogLevel,
+    PlatformRoutes, Platforms, ReadStacks, Serves, SharedCache, SharedMemory, StallSettings, Tls, Tracing,
 };
 pub use state::default_max_inflight_bytes;

@@ -6,7 +6,7 @@ use crate::{
     RequestOutput, Result, RowFailures, SequenceId, Timings,
     batch::{gather::scatter_padded, policy::Reason},
     metrics::ModelMetrics,
-    queue::{Answered, CutBatch, Queue, ResourceGuard},
+    queue::{Answered, CutBatch, InstanceState, Queue, ResourceGuard},
     reply::Deliveries,
 };
 use std::{
@@ -226,6 +226,11 @@ impl Job {
         let Self { instance, lane, rows, cost, reason, waited, ref steps, .. } = *self;
         self.queue.answered(&Answered { instance, lane, requests, rows, cost, duration, reason, waited, steps });
         self.guard = None;
+    }
+
+    /// State of the instance that computes it.
+    pub(crate) fn instance_state(&self) -> &InstanceState {
+        self.queue.instance(self.instance)
     }
 
     /// Time from the cut to `now`.

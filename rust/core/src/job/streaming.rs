@@ -69,6 +69,8 @@ impl Streaming {
     /// so
     /// that it does not block the other rows and the instance.
     pub fn wait_for_room(&mut self) {
+        // The time of a slow client is not a standstill of the handler.
+        self.job.instance_state().set_waits_for_client(true);
         for client in 0..self.open_rows.len() {
             if self.open_rows[client] == 0 {
                 continue;
@@ -80,6 +82,8 @@ impl Streaming {
                 self.close(client, Err(error));
             }
         }
+        self.job.instance_state().step();
+        self.job.instance_state().set_waits_for_client(false);
         self.resumed = Instant::now();
     }
 
@@ -99,6 +103,7 @@ impl Streaming {
     /// # Errors
     /// `Handler`: the outputs do not match the declaration.
     pub fn send(&mut self, outputs: Outputs, parameters: &Parameters, last: bool) -> Result<()> {
+        self.job.instance_state().step();
         self.job.check(&outputs, self.job.padded())?;
         let now = Instant::now();
         if self.job.parts().len() == 1 && self.job.padded() == self.job.rows() {
@@ -136,6 +141,7 @@ impl Streaming {
     /// # Errors
     /// `Handler`: the outputs do not match the declaration, or the numbers of chunks and rows differ.
     pub fn send_rows(&mut self, chunks: Vec<RowChunk>, parameters: &Parameters) -> Result<()> {
+        self.job.instance_state().step();
         if chunks.len() != self.job.padded() {
             return Err(Error::handler(format!(
                 "model '{}' yielded a list of {} pieces for a batch of {} rows",

@@ -10,6 +10,7 @@ impl Streaming {
     /// # Errors
     /// `Handler`: the numbers of chunks and requests differ.
     pub fn send_per_request(&mut self, results: Vec<RowChunk<RequestOutput>>, parameters: &Parameters) -> Result<()> {
+        self.job.instance_state().step();
         self.job.check_response_count(results.len())?;
         let now = Instant::now();
         for (client, chunk) in results.into_iter().enumerate() {

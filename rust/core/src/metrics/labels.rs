@@ -77,3 +77,10 @@ pub(super) struct DeniedLabels {
 pub(super) struct CertificateLabels {
     pub(in crate::metrics) name: String,
 }
+
+#[derive(Clone, Debug, EncodeLabelSet, Eq, Hash, PartialEq)]
+pub(super) struct StalledLabels {
+    pub(in crate::metrics) model: String,
+    pub(in crate::metrics) version: String,
+    pub(in crate::metrics) instance: String,
+}

@@ -8,6 +8,7 @@ mod refused;
 mod registration;
 mod sampled_clock;
 mod server;
+mod stalls;
 pub mod statistics;
 mod text;
 mod tls;
@@ -22,6 +23,7 @@ pub use self::{
     refused::RefusedMetrics,
     sampled_clock::SampledClock,
     server::Metrics,
+    stalls::StallMetrics,
     text::{escape_label, write_head, write_sample},
     tls::{TlsMetrics, TlsOutcome},
     totals::MetricTotals,

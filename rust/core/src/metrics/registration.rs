@@ -98,6 +98,7 @@ impl Metrics {
         );
         self.tls.register(registry);
         self.keys.register(registry);
+        self.stalls.register(registry);
         self.refused.register(registry);
         registry.register(
             "log_dropped",

@@ -5,6 +5,7 @@ use super::{
     histogram::Histogram,
     keys::KeyMetrics,
     labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
+    stalls::StallMetrics,
     statistics::Statistics,
     tls::TlsMetrics,
     traced_family::TracedFamily,
@@ -82,6 +83,8 @@ pub struct Metrics {
     pub tls: TlsMetrics,
     /// Refused clients and reloads of keys.
     pub keys: KeyMetrics,
+    /// Metrics of progress.
+    pub stalls: StallMetrics,
     /// Requests refused before their model was known.
     pub refused: RefusedMetrics,
     /// Access log lines dropped because the log was too slow.
@@ -141,6 +144,7 @@ impl Default for Metrics {
             memory_used_bytes: Gauge::default(),
             tls: TlsMetrics::default(),
             keys: KeyMetrics::default(),
+            stalls: StallMetrics::default(),
             refused: RefusedMetrics::default(),
             log_dropped: Counter::default(),
             spans_dropped: Counter::default(),

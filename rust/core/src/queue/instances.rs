@@ -1,10 +1,10 @@
 //! State of each instance of a model, for reports: written by the instance's thread, without a lock for batches.
 
-use super::Queue;
+use super::{Queue, lane::Lane};
 use std::{
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
@@ -33,7 +33,35 @@ pub struct InstanceState {
     /// Start of the last batch, or end of the last one where none runs.
     since_ns: AtomicU64,
     batches: AtomicU64,
+    /// Pieces of streams, and steps of the event loop while it has batches.
+    steps: AtomicU64,
+    /// An [`InstanceKind`].
+    kind: AtomicU8,
+    /// Set while a stream waits for a client that does not read.
+    waits_for_client: AtomicBool,
     process: Mutex<InstanceProcess>,
+}
+
+/// Executor of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InstanceKind {
+    /// A thread.
+    Thread,
+    /// An event loop.
+    Loop,
+    /// A process, which is replaced if it hangs.
+    Process,
+}
+
+/// Kind of progress that a busy instance makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// It ends batches.
+    Batch,
+    /// It sends pieces of streams.
+    Stream,
+    /// Its event loop runs.
+    Loop,
 }
 
 /// Process of an instance.
@@ -93,6 +121,33 @@ impl InstanceState {
         (process.restarts, process.reason) = (process.restarts + 1, Some(reason));
     }
 
+    /// Sets its executor; a thread by default.
+    pub fn set_kind(&self, kind: InstanceKind) {
+        self.kind.store(kind as u8, Ordering::Relaxed);
+    }
+
+    fn is(&self, kind: InstanceKind) -> bool {
+        self.kind.load(Ordering::Relaxed) == kind as u8
+    }
+
+    /// Counts a step of the event loop, or a piece of a stream.
+    pub fn step(&self) {
+        // Only the instance's thread writes.
+        self.steps.store(self.steps.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Records whether the instance waits for a client of a stream.
+    pub(crate) fn set_waits_for_client(&self, waits: bool) {
+        self.waits_for_client.store(waits, Ordering::Relaxed);
+    }
+
+    /// A number that changes with any progress; `None` while nothing has to happen.
+    fn progress(&self) -> Option<u64> {
+        let is_busy = self.running.load(Ordering::Relaxed) > 0 && !self.waits_for_client.load(Ordering::Relaxed);
+        let is_busy = is_busy && !self.is(InstanceKind::Process);
+        is_busy.then(|| self.batches.load(Ordering::Relaxed).wrapping_add(self.steps.load(Ordering::Relaxed)))
+    }
+
     pub(super) fn begin(&self, now_ns: u64, rows: usize) {
         self.rows.store(u32::try_from(rows).unwrap_or(u32::MAX), Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
@@ -138,6 +193,34 @@ impl Queue {
     pub fn instance_reports(&self) -> Vec<InstanceReport> {
         let now_ns = self.now_ns();
         self.instances.iter().map(|instance| instance.report(now_ns)).collect()
+    }
+
+    /// Of each instance a number that changes with any progress, or `None` while nothing has to happen and for a
+    /// process.
+    pub fn progress(&self) -> Vec<(Option<u64>, Activity)> {
+        let activity = |instance: &InstanceState| match (instance.is(InstanceKind::Loop), self.spec.streams) {
+            (true, _) => Activity::Loop,
+            (false, true) => Activity::Stream,
+            (false, false) => Activity::Batch,
+        };
+        self.instances.iter().map(|instance| (instance.progress(), activity(instance))).collect()
+    }
+
+    /// The number of batches cut so far, while requests wait and an instance is parked that could take them; else
+    /// `None`. A lane that waits for resources of other models is left out, and so is a model with sequences, where a
+    /// request may wait for the one before it.
+    pub fn unserved(&self) -> Option<u64> {
+        if self.spec.sequences.is_some() {
+            return None;
+        }
+        let inner = self.lock();
+        let is_unserved = |lane: &Lane| !lane.waiting.is_empty() && lane.parked > 0 && !lane.waits_for_resources;
+        inner.lanes.iter().any(is_unserved).then(|| {
+            let cut = |instance: &InstanceState| {
+                instance.batches.load(Ordering::Relaxed).wrapping_add(instance.running.load(Ordering::Relaxed).into())
+            };
+            self.instances.iter().map(cut).fold(0, u64::wrapping_add)
+        })
     }
 
     /// Records that an instance begins a batch, cut at a time since the queue's epoch.

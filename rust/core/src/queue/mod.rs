@@ -19,7 +19,7 @@ mod warmup;
 
 pub use self::{
     bounds::{Load, QueueLimits},
-    instances::{InstancePhase, InstanceProcess, InstanceReport, InstanceState},
+    instances::{Activity, InstanceKind, InstancePhase, InstanceProcess, InstanceReport, InstanceState},
     model_queue::Queue,
     resources::{ResourceShare, Resources},
     tuning::{BatchRecord, QueueLoad, QueueReport, Tuning},

@@ -112,6 +112,7 @@ impl ModelSpec {
             raw_requests: true,
             routes: Vec::new(),
             fallback: None,
+            stall_timeout: self.stall_timeout,
         }
     }
 }

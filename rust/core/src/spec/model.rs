@@ -4,7 +4,7 @@ use super::{
     Batching, Caching, Fallback, Oversize, Queueing, ResourceRequest, Sequences, TensorSpec, names, shape_text,
 };
 use crate::{Datatype, Error, Result, Route};
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 /// Versions of a model to serve.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,6 +65,9 @@ pub struct ModelSpec {
     pub routes: Vec<Route>,
     /// Model for the HTTP requests that this one fails to answer.
     pub fallback: Option<Fallback>,
+    /// Time without progress of a busy instance after which the server is not live; zero for no limit, `None` for the
+    /// server's.
+    pub stall_timeout: Option<Duration>,
 }
 
 impl Default for ModelSpec {
@@ -93,6 +96,7 @@ impl Default for ModelSpec {
             raw_requests: false,
             routes: Vec::new(),
             fallback: None,
+            stall_timeout: None,
         }
     }
 }

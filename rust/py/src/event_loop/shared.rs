@@ -1,7 +1,10 @@
 //! State shared by the threads of an async instance.
 
 use crate::wakeup::LoopWakeup;
-use penstock_core::{Inputs, Job, SequenceId};
+use penstock_core::{
+    Inputs, Job, SequenceId,
+    queue::{InstanceKind, Queue},
+};
 use std::{
     collections::VecDeque,
     sync::{
@@ -48,6 +51,8 @@ pub(crate) struct Shared {
     iterations: AtomicU64,
     /// The loop's thread id in Python.
     thread: AtomicU64,
+    /// Queue and number of the instance.
+    instance: (Arc<Queue>, usize),
 }
 
 #[derive(Debug, Default)]
@@ -66,8 +71,10 @@ struct State {
 }
 
 impl Shared {
-    pub(crate) fn new() -> std::io::Result<Self> {
+    pub(crate) fn new(queue: Arc<Queue>, index: usize) -> std::io::Result<Self> {
+        queue.instance(index).set_kind(InstanceKind::Loop);
         Ok(Self {
+            instance: (queue, index),
             wakeup: LoopWakeup::new()?,
             clients_changed: AtomicBool::new(false),
             state: Mutex::default(),
@@ -118,6 +125,8 @@ impl Shared {
     /// Takes the events since the last call.
     pub(crate) fn take(&self) -> Events {
         self.iterations.fetch_add(1, Ordering::Relaxed);
+        let (queue, index) = &self.instance;
+        queue.instance(*index).step();
         self.wakeup.clear();
         let clients_changed = self.clients_changed.swap(false, Ordering::AcqRel);
         let mut state = self.lock();

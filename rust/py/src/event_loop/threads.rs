@@ -16,7 +16,7 @@ pub(crate) fn spawn(
     handler_spec: Arc<HandlerSpec>,
     built: mpsc::Sender<LoadResult>,
 ) -> std::io::Result<thread::JoinHandle<()>> {
-    let shared = Arc::new(Shared::new()?);
+    let shared = Arc::new(Shared::new(Arc::clone(&queue), index)?);
     feeder::spawn(Arc::clone(&queue), index, handler_spec.concurrency.unwrap_or(1), Arc::clone(&shared))?;
     block_detector::spawn(Arc::clone(&queue.spec().name), Arc::clone(&shared))?;
     let name = format!("penstock-{}", queue.spec().name);

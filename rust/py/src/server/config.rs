@@ -4,12 +4,13 @@ use crate::{
     convert::record::{attribute, read_record},
     errors::startup,
     seconds::duration,
+    stacks,
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
     Access, AccessLog, Address, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
     Compression, Config, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, MinVersion,
-    PlatformRoutes, Platforms, Serves, SharedCache, SharedMemory, Tls, TlsSettings, Tracing,
+    PlatformRoutes, Platforms, Serves, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, Tracing,
     default_max_inflight_bytes,
 };
 use pyo3::{PythonVersionInfo, prelude::*};
@@ -50,6 +51,8 @@ impl<'py> ServerConfig<'_, 'py> {
             http_header_forward_pattern: self.pattern("http_header_forward_pattern")?,
             grpc_header_forward_pattern: self.pattern("grpc_header_forward_pattern")?,
             limits: self.limits()?,
+            stalls: StallSettings::new(duration(self.get("stall_timeout")?)),
+            stacks: stacks::of_process,
             dialect,
             build: self.build()?,
             ..Config::default()

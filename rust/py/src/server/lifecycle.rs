@@ -4,6 +4,7 @@ use super::{
     config::ServerConfig,
     model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
+    probe::ProbeThread,
 };
 use crate::{
     attach::{attached, detached},
@@ -11,7 +12,7 @@ use crate::{
     handler::{inline::attachable, load_result::SIGNALS_EVERY},
     seconds::duration,
 };
-use penstock_server::{Address, Config, StartError};
+use penstock_server::{Address, Config, StallSettings, StartError};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{
     sync::{
@@ -49,6 +50,8 @@ pub(crate) struct Server {
     addresses: Mutex<Addresses>,
     stopped: Mutex<bool>,
     ended: Condvar,
+    /// Takes the interpreter again and again, with a `stall_timeout`.
+    probe: Mutex<Option<ProbeThread>>,
     /// Set once the drain is over and a thread with the interpreter closes the handlers.
     closing: Arc<AtomicBool>,
 }
@@ -69,6 +72,7 @@ impl Server {
             addresses: Mutex::default(),
             stopped: Mutex::new(false),
             ended: Condvar::new(),
+            probe: Mutex::default(),
             closing: Arc::default(),
         })
     }
@@ -82,6 +86,7 @@ impl Server {
         if self.host.has_inline() {
             config.io_thread_scope = attachable;
         }
+        let stalls = config.stalls.clone();
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| {
             let kind =
@@ -103,6 +108,10 @@ impl Server {
             return Err(error);
         }
         server.set_ready();
+        if let StallSettings { timeout: Some(timeout), interpreter: Some(probe) } = stalls {
+            let (registry, metrics) = (Arc::clone(&self.host.registry), Arc::clone(&self.host.metrics));
+            *lock(&self.probe) = ProbeThread::spawn(timeout, probe, registry, metrics).ok();
+        }
         *lock(&self.stage) = Stage::Running(Arc::new(server));
         Ok(())
     }
@@ -191,6 +200,8 @@ impl Server {
             return Vec::new();
         }
         self.closing.store(true, Ordering::Release);
+        let probe = lock(&self.probe).take();
+        detached(py, || probe.map(ProbeThread::end));
         self.host.close(py);
         *lock(&self.stage) = Stage::Stopped;
         self.end();

@@ -5,6 +5,7 @@ mod in_process;
 mod lifecycle;
 mod model_host;
 mod models;
+mod probe;
 mod signals;
 mod warmup;
 

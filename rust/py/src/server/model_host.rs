@@ -13,7 +13,11 @@ use crate::{
     peers::CallGraph,
     process,
 };
-use penstock_core::{Dialect, Model, ModelSpec, Readiness, Registry, Resources, metrics::Metrics, queue::Queue};
+use penstock_core::{
+    Dialect, Model, ModelSpec, Readiness, Registry, Resources,
+    metrics::Metrics,
+    queue::{InstanceKind, Queue},
+};
 use penstock_process::ProcessPool;
 use penstock_server::Control;
 use pyo3::{prelude::*, types::PyList};
@@ -109,7 +113,10 @@ impl ModelHost {
                         event_loop::spawn(queue, index, Arc::clone(handler_spec), built)
                     }
                     None => instance::spawn(queue, index, Arc::clone(handler_spec), built),
-                    Some(processes) => process::spawn(queue, index, processes, &pool, built),
+                    Some(processes) => {
+                        queue.instance(index).set_kind(InstanceKind::Process);
+                        process::spawn(queue, index, processes, &pool, built)
+                    }
                 };
                 let thread =
                     thread.map_err(|error| startup(py, "LoadError", &format!("model '{}': {error}", spec.name)))?;

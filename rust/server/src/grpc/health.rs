@@ -1,7 +1,7 @@
 //! `grpc.health.v1.Health`, for Kubernetes' gRPC probes and load-balancing clients.
 
 use super::respond::{FramedMessages, framed};
-use crate::state::{Context, Phase};
+use crate::state::Context;
 use futures_util::stream::{Stream, unfold};
 use penstock_core::{Error, Kind, Result};
 use penstock_wire::generated::health::{
@@ -13,7 +13,7 @@ const SERVICES: [&str; 2] = ["", "inference.GRPCInferenceService"];
 
 /// Returns the health of the server, of the inference service, or of a model; `None` for an unknown name.
 fn health(context: &Context, service: &str) -> Option<ServingStatus> {
-    let up = context.app.phase() == Phase::Ready;
+    let up = context.app.unready_reason().is_none();
     let ready = if SERVICES.contains(&service) {
         up
     } else {

@@ -70,9 +70,12 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
     let context = call.context;
     let app = &context.app;
     Some(match name {
-        "ServerLive" => call.respond(|_: pb::ServerLiveRequest| Ok(pb::ServerLiveResponse { live: true })).await,
+        "ServerLive" => {
+            let live = app.liveness.stalled().is_none();
+            call.respond(|_: pb::ServerLiveRequest| Ok(pb::ServerLiveResponse { live })).await
+        }
         "ServerReady" => {
-            let ready = app.phase() == Phase::Ready;
+            let ready = app.unready_reason().is_none();
             call.respond(|_: pb::ServerReadyRequest| Ok(pb::ServerReadyResponse { ready })).await
         }
         "ModelReady" => call.respond(|message| Ok(model_ready(context, &message))).await,

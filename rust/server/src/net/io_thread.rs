@@ -12,7 +12,7 @@ use super::{
 use crate::{
     dispatch::{Dispatcher, ListenerScope},
     observe::TracingEvents,
-    settings::Address,
+    settings::{Address, StallSettings},
     state::App,
 };
 use penstock_core::{ClientIdentity, CompletionQueue};
@@ -28,6 +28,7 @@ use std::{
 use tokio::{
     net::{TcpListener, TcpStream, UnixListener, UnixStream},
     sync::{mpsc, watch},
+    time::sleep,
 };
 
 /// An accepted socket, the index of its listener, and the address of its client; `None` for Unix sockets.
@@ -83,6 +84,10 @@ impl IoThreads {
             0 => default_io_threads(cores),
             count => count,
         };
+        let beat_interval = app.config.stalls.timeout.map(StallSettings::interval);
+        if beat_interval.is_some() {
+            app.liveness.expect_beats(count);
+        }
         let io_scope = app.config.io_thread_scope;
         let (lifecycle, receiver) = watch::channel(Lifecycle::Serve);
         let open = Arc::new(AtomicUsize::new(0));
@@ -122,6 +127,15 @@ impl IoThreads {
                     let writing = Arc::clone(&app.writing);
                     let watched = (Arc::clone(&connections), Arc::clone(&limits), lifecycle.clone());
                     tokio::spawn(async move { watched.0.run(&watched.1, watched.2).await });
+                    if let Some(interval) = beat_interval {
+                        let liveness = Arc::clone(&app.liveness);
+                        tokio::spawn(async move {
+                            loop {
+                                liveness.beat(index);
+                                sleep(interval).await;
+                            }
+                        });
+                    }
                     let settings = ConnectionSettings { builder, limits, connections, writing };
                     let thread_state = IoThread { app, dispatchers, settings, lifecycle, open, addresses, encrypted };
                     if let Some(bound) = bound {
@@ -130,6 +144,7 @@ impl IoThreads {
                         if let Some(keys) = &app.keys {
                             tokio::spawn(Arc::clone(keys).watch(Arc::clone(&app.metrics), Arc::clone(&app.log)));
                         }
+                        tokio::spawn(app.watched().start_when_needed());
                         tokio::spawn(async move { app.memory.watch(&app.metrics).await });
                         if let Some(tls) = tls {
                             tokio::spawn(tls.watch());

@@ -212,6 +212,7 @@ impl Server {
         while flushing() || (self.app.is_writing() && !self.is_late()) {
             thread::sleep(DRAIN_POLL);
         }
+        self.app.liveness.end();
         threads.close();
         if let Some(tracer) = &self.app.tracer {
             tracer.flush(SPAN_FLUSH_TIMEOUT);

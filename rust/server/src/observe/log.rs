@@ -128,16 +128,28 @@ impl Log {
 
     /// Logs an event, if its level is enabled.
     pub(crate) fn event(&self, level: LogLevel, message: &str) {
+        self.event_with(level, message, "");
+    }
+
+    /// Logs an event with the stacks of threads: a member of the JSON object, or indented lines below.
+    pub(crate) fn event_with(&self, level: LogLevel, message: &str, stacks: &str) {
         if !self.is_enabled(level) {
             return;
         }
         let (time, message) = (Stamp::now(self.settings().format), plain(message, MAX_MESSAGE_BYTES));
         if self.form == AccessLog::Json {
-            let time = time.json();
-            self.write(serde_json::json!({"time": time, "level": level.name(), "message": message}).to_string() + "\n");
+            let mut line = serde_json::json!({"time": time.json(), "level": level.name(), "message": message});
+            if !stacks.is_empty() {
+                line["stacks"] = stacks.into();
+            }
+            self.write(line.to_string() + "\n");
             return;
         }
-        self.write(format!("{} {} {message}\n", time.text(), level.name()));
+        let mut line = format!("{} {} {message}\n", time.text(), level.name());
+        for frame in stacks.lines() {
+            line.extend(["    ", &plain(frame, MAX_MESSAGE_BYTES), "\n"]);
+        }
+        self.write(line);
     }
 
     fn write(&self, line: String) {

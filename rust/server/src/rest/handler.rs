@@ -20,6 +20,9 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 /// Handler of a `GET` route. Its requests have no body.
 pub(crate) type Read = fn(&Context, &PathParams) -> Result<Response<Body>>;
 
+/// Handler of a `GET` route that waits for something.
+pub(crate) type SlowRead = for<'a> fn(&'a Context, &'a HeaderMap) -> BoxFuture<'a, Result<Response<Body>>>;
+
 /// Handler of a `POST` route. Returns the JSON of the response.
 pub(crate) type Write = fn(&Context, &PathParams, &[u8]) -> Result<Vec<u8>>;
 
@@ -33,6 +36,8 @@ pub(crate) enum Handler {
     Read(Read),
     /// As [`Read`](Self::Read), where the response depends on the header `Accept`.
     Negotiated(fn(&Context, &HeaderMap) -> Result<Response<Body>>),
+    /// As [`Read`](Self::Read), of a response that takes its time.
+    SlowRead(SlowRead),
     /// `POST` of settings.
     Write(Input, Write),
     /// `POST` of settings that takes its time.
@@ -89,7 +94,7 @@ impl Handler {
     /// The method that it answers.
     pub(crate) const fn method(&self) -> &'static str {
         match self {
-            Self::Read(_) | Self::Negotiated(_) => "get",
+            Self::Read(_) | Self::Negotiated(_) | Self::SlowRead(_) => "get",
             Self::Write(..) | Self::SlowWrite(..) | Self::Inference(_) => "post",
         }
     }
@@ -107,6 +112,7 @@ impl Handler {
         let json = match self {
             Self::Read(handler) => return handler(context, params),
             Self::Negotiated(handler) => return handler(context, headers),
+            Self::SlowRead(handler) => return handler(context, headers).await,
             // The dispatcher answers inference requests before.
             Self::Inference(_) => return Ok(error::not_found(None)),
             Self::Write(input, handler) => {

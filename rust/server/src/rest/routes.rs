@@ -5,7 +5,7 @@
 
 use super::{
     handler::{Handler, Input},
-    handlers::{batching, docs, live, models, repository, server, settings, shared_memory, statistics},
+    handlers::{batching, docs, live, models, repository, server, settings, shared_memory, stacks, statistics},
     operation::{GenerateMode, Operation, V1Verb},
     route::{
         DEBUG, HEALTH, HIDDEN, LOGGING, METADATA, METRICS, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY,
@@ -205,6 +205,13 @@ pub(crate) static ROUTES: &[Route] = &[
         ("batching", Tag::Server, "Measurements and decisions of each model's batching"),
     )
     .json("BatchingReports"),
+    get_by(
+        "/debug/stacks",
+        DEBUG,
+        Handler::SlowRead(|context, headers| Box::pin(stacks::stacks(context, headers))),
+        ("stacks", Tag::Server, "Stacks of all threads of the server and its processes, also while the GIL is held"),
+    )
+    .text(stacks::TEXT),
     post("/v2/models/{model}/batching", REPOSITORY, TUNE, ("change_batching", Tag::Models, TUNES))
         .body("BatchingKnobs")
         .json("BatchingReport"),

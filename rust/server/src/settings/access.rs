@@ -71,6 +71,12 @@ impl Access {
         self.rules.iter().flat_map(|rule| [rule.header.as_str(), rule.metadata.as_str()])
     }
 
+    /// Reports whether requests of a category need a secret.
+    pub(crate) fn protects(&self, category: Category) -> bool {
+        let has_rule = |wanted| self.rules.iter().any(|rule| rule.category == wanted);
+        has_rule(category) || category.wider().is_some_and(has_rule)
+    }
+
     fn check(&self, category: Category, headers: &HeaderMap, name: impl Fn(&Rule) -> &HeaderName) -> Result<()> {
         let of = |category| self.rules.iter().filter(move |rule| rule.category == category);
         let category = if of(category).next().is_none() { category.wider().unwrap_or(category) } else { category };

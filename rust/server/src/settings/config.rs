@@ -6,6 +6,7 @@ use super::{
     control::{BatchingDebug, Control},
     header_pattern::HeaderPattern,
     keys::KeySettings,
+    liveness::{ReadStacks, StallSettings, no_stacks},
     shared_cache::SharedCache,
     tls::Tls,
     tracing::Tracing,
@@ -85,6 +86,10 @@ pub struct Config {
     pub tracing: Option<Tracing>,
     /// TLS of the TCP addresses; `None` for none.
     pub tls: Option<Tls>,
+    /// Watch over the progress of work.
+    pub stalls: StallSettings,
+    /// Reader of the stacks of this process and of its children.
+    pub stacks: ReadStacks,
 }
 
 impl Config {
@@ -420,6 +425,8 @@ impl Default for Config {
             shared_memory: SharedMemory::Off,
             tracing: None,
             tls: None,
+            stalls: StallSettings::default(),
+            stacks: no_stacks,
         }
     }
 }

@@ -8,6 +8,7 @@ mod control;
 mod header_pattern;
 pub(crate) mod host_names;
 mod keys;
+mod liveness;
 pub(crate) mod network;
 mod shared_cache;
 mod tls;
@@ -23,6 +24,7 @@ pub use config::{
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;
 pub use keys::KeySettings;
+pub use liveness::{InterpreterProbe, ReadStacks, StallSettings};
 pub use shared_cache::SharedCache;
 pub use tls::Tls;
 pub use tracing::Tracing;

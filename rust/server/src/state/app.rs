@@ -3,12 +3,13 @@
 use super::{memory_use::MemoryUse, request_guard::RequestGuard};
 use crate::{
     keys::KeyStore,
-    observe::{Log, TraceSettingsTable, live::Live, spans::Tracer},
+    observe::{Liveness, Log, TraceSettingsTable, live::Live, liveness::Watched, spans::Tracer},
     settings::{Action, Config, LogLevel},
     shared_memory::Regions,
 };
 use penstock_core::{Error, Kind, Registry, Result, metrics::Metrics};
 use std::{
+    borrow::Cow,
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
@@ -68,6 +69,8 @@ pub(crate) struct App {
     pub(crate) memory: MemoryUse,
     /// Connections with unsent data that their sockets do not accept.
     pub(crate) writing: Arc<AtomicUsize>,
+    /// Findings about the progress of work.
+    pub(crate) liveness: Arc<Liveness>,
     /// Notifies of each change of readiness.
     pub(crate) changes: watch::Sender<()>,
     /// Set once a client has spoken TLS to an address without it.
@@ -104,6 +107,7 @@ impl App {
             tracer,
             memory,
             live: Arc::default(),
+            liveness: Arc::default(),
             trace: TraceSettingsTable::default(),
             config,
             registry,
@@ -144,6 +148,25 @@ impl App {
             Phase::Ready => None,
             Phase::Leaving => Some("the server is about to shut down"),
             Phase::Draining => Some(SHUTTING_DOWN),
+        }
+    }
+
+    /// Returns the reason why health checks report that the server is not ready. A server whose work may have stalled
+    /// still takes requests.
+    pub(crate) fn unready_reason(&self) -> Option<Cow<'static, str>> {
+        self.not_ready_reason().map(Cow::Borrowed).or_else(|| self.liveness.suspected().map(Cow::Owned))
+    }
+
+    /// Returns what the monitor of progress watches.
+    pub(crate) fn watched(&self) -> Watched {
+        Watched {
+            liveness: Arc::clone(&self.liveness),
+            settings: self.config.stalls.clone(),
+            registry: Arc::downgrade(&self.registry),
+            metrics: Arc::clone(&self.metrics),
+            log: Arc::clone(&self.log),
+            stacks: self.config.stacks,
+            changes: self.changes.clone(),
         }
     }
 

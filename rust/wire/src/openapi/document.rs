@@ -105,6 +105,7 @@ fn operation(route: &Route) -> Value {
     let sent: &[u16] = match route.takes {
         Takes::Json(_) => &[400, 413, 501, 503],
         _ if route.path.contains("sharedmemory") || route.path == "/debug/batching" => &[400, 501],
+        _ if route.path == "/debug/stacks" => &[503],
         _ => &[],
     };
     for status in missing.into_iter().chain(sent.iter().copied()).chain(responses::ANY_ROUTE) {

@@ -49,18 +49,20 @@ pub fn alive() -> Vec<u8> {
     br#"{"status":"alive"}"#.to_vec()
 }
 
-/// The body of `GET /v2/health/live`.
-pub fn live(live: bool) -> Vec<u8> {
+/// The body of `GET /v2/health/live`; `reason` says why the server is not live.
+pub fn live(reason: Option<&str>) -> Vec<u8> {
     #[derive(Serialize)]
-    struct Live {
+    struct Live<'a> {
         live: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<&'a str>,
     }
-    json(&Live { live })
+    json(&Live { live: reason.is_none(), reason })
 }
 
 /// Body of `GET /v2/health/ready`; `error` is the reason if the server is not ready. `live` is the key in the
 /// protocol's text.
-pub fn ready(error: Option<&str>) -> Vec<u8> {
+pub fn ready(error: Option<&str>, live: bool) -> Vec<u8> {
     #[derive(Serialize)]
     struct Ready<'a> {
         ready: bool,
@@ -68,7 +70,7 @@ pub fn ready(error: Option<&str>) -> Vec<u8> {
         #[serde(skip_serializing_if = "Option::is_none")]
         error: Option<&'a str>,
     }
-    json(&Ready { ready: error.is_none(), live: true, error })
+    json(&Ready { ready: error.is_none(), live, error })
 }
 
 /// Body of a model's ready route; `error` is the reason if the model is not ready.
@@ -126,10 +128,10 @@ mod tests {
 
     #[test]
     fn health_bodies_have_the_fields_of_each_client() {
-        assert_eq!(text(live(true)), r#"{"live":true}"#);
-        assert_eq!(text(live(false)), r#"{"live":false}"#);
-        assert_eq!(text(ready(None)), r#"{"ready":true,"live":true}"#);
-        assert_eq!(text(ready(Some("draining"))), r#"{"ready":false,"live":true,"error":"draining"}"#);
+        assert_eq!(text(live(None)), r#"{"live":true}"#);
+        assert_eq!(text(live(Some("stuck"))), r#"{"live":false,"reason":"stuck"}"#);
+        assert_eq!(text(ready(None, true)), r#"{"ready":true,"live":true}"#);
+        assert_eq!(text(ready(Some("draining"), true)), r#"{"ready":false,"live":true,"error":"draining"}"#);
         assert_eq!(text(model_ready("m", None)), r#"{"name":"m","ready":true}"#);
         assert_eq!(text(model_ready("m", Some("loading"))), r#"{"name":"m","ready":false,"error":"loading"}"#);
     }

@@ -9,7 +9,7 @@ mod model;
 mod processes;
 mod sampler;
 
-pub(crate) use access::check_access;
+pub(crate) use access::{check_access, is_local};
 
 use super::page::Page;
 use crate::{body::Body, observe::live::MAX_VIEWERS, rest::handler::PathParams, state::Context};

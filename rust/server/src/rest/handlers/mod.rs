@@ -9,4 +9,5 @@ pub(crate) mod repository;
 pub(crate) mod server;
 pub(crate) mod settings;
 pub(crate) mod shared_memory;
+pub(crate) mod stacks;
 pub(crate) mod statistics;

@@ -26,19 +26,24 @@ pub(crate) fn metadata(context: &Context, _: &PathParams) -> Result<Response<Bod
     Ok(error::json(200, wire::server(server_name, server_version, &context.extensions())))
 }
 
-/// `GET /v2/health/live`.
-pub(crate) fn live(_: &Context, _: &PathParams) -> Result<Response<Body>> {
-    Ok(error::json(200, wire::live(true)))
+/// `GET /v2/health/live`: 503 with the reason while work has stalled.
+pub(crate) fn live(context: &Context, _: &PathParams) -> Result<Response<Body>> {
+    let reason = context.app.liveness.stalled();
+    Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::live(reason.as_deref())))
 }
 
-/// `GET /v2/health/ready`: 503 with the reason while the server starts or drains.
+/// `GET /v2/health/ready`: 503 with the reason while the server starts or drains, or its work may have stalled.
 pub(crate) fn ready(context: &Context, _: &PathParams) -> Result<Response<Body>> {
-    let reason = context.app.not_ready_reason();
-    Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::ready(reason)))
+    let reason = context.app.unready_reason();
+    let live = context.app.liveness.stalled().is_none();
+    Ok(error::json(if reason.is_none() { 200 } else { 503 }, wire::ready(reason.as_deref(), live)))
 }
 
 /// `GET /`: liveness of KServe's V1 protocol; browsers are sent to the page at `/docs`.
 pub(crate) fn root(context: &Context, headers: &HeaderMap) -> Result<Response<Body>> {
+    if let Some(reason) = context.app.liveness.stalled() {
+        return Ok(error::json(503, wire::live(Some(&reason))));
+    }
     let mut response = error::json(200, wire::alive());
     if !context.app.config.docs {
         return Ok(response);

@@ -86,13 +86,15 @@ pub(crate) async fn respond<B: RequestBody>(
 }
 
 fn health(context: &Context, platforms: &Platforms) -> Response<Body> {
-    let ready = match context.app.not_ready_reason() {
+    let ready = match context.app.unready_reason() {
         Some(reason) => Err(Error::new(Kind::Unavailable, reason)),
         None => model(context, platforms).and_then(|name| context.models().find(&name, None)?.check_ready()),
     };
     match ready {
-        Ok(()) => error::json(200, metadata::ready(None)),
-        Err(error) => error::json(503, metadata::ready(Some(error.message()))),
+        Ok(()) => error::json(200, metadata::ready(None, true)),
+        Err(error) => {
+            error::json(503, metadata::ready(Some(error.message()), context.app.liveness.stalled().is_none()))
+        }
     }
 }
 

@@ -23,6 +23,11 @@ pub(crate) fn check_access(context: &Context, headers: &HeaderMap) -> Result<()>
     check_origin(headers)
 }
 
+/// Reports whether a program of this machine sent the request, without a proxy between.
+pub(crate) fn is_local(context: &Context, headers: &HeaderMap) -> bool {
+    check_local(context.local_peer, &context.app.config.allowed_hosts, headers).is_ok()
+}
+
 fn check_local(local_peer: bool, allowed: &[String], headers: &HeaderMap) -> Result<()> {
     let refused = |why: &str| {
         let text = format!("/live is for programs of this machine, as the server's setting 'live' has it: {why}");
