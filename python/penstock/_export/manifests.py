@@ -17,6 +17,8 @@ _DRAIN = 30
 _LOADING = 600
 """Seconds for loading models."""
 _PROBES_EVERY = 5
+_STALL_TIMEOUT = "120s"
+"""Time without progress after which the liveness probe fails; a batch that takes longer needs another one in `env`."""
 
 
 _FILES = {
@@ -163,9 +165,10 @@ def pod_of() -> dict[str, Any]:
 def container_of(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str, Any]:
     """The server's container, without ports and resources."""
     container: dict[str, Any] = {"name": name, "image": what.image}
-    env = {**env, **{variable: path for files in what.files for variable, path in files.env.items()}}
-    if env:
-        container["env"] = [{"name": one, "value": value} for one, value in env.items()]
+    # A variable that is given takes precedence.
+    env = {"PENSTOCK_STALL_TIMEOUT": _STALL_TIMEOUT, **env}
+    env |= {variable: path for files in what.files for variable, path in files.env.items()}
+    container["env"] = [{"name": one, "value": value} for one, value in env.items()]
     if what.secrets:
         container["envFrom"] = [{"secretRef": {"name": secret}} for secret in what.secrets]
     if what.files:
