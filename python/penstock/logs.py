@@ -145,7 +145,7 @@ def setup_console(level: str, *, as_json: bool = False) -> None:
         _levels_set.append(lowest)
 
 
-class _ConsoleHandler(logging.StreamHandler[TextIO]):
+class _ConsoleHandler(logging.StreamHandler[TextIO] if TYPE_CHECKING else logging.StreamHandler):  # type: ignore[misc]
     """Prints records on standard error, in front of a status line of the terminal."""
 
     def emit(self, record: logging.LogRecord) -> None:
