@@ -13,7 +13,7 @@ import pytest
 
 from penstock import Model, ServerConfig, StartupError
 from penstock._cli import url
-from penstock._cli.main import main
+from penstock._cli.main import _parser, main
 from penstock._cli.settings import GROUPS
 from penstock._loading import targets
 
@@ -274,3 +274,11 @@ def test_package_import_loads_no_heavy_modules() -> None:
     )
     completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert completed.stdout.split() == []
+
+
+@pytest.mark.parametrize("order", ["before", "behind", "both"])
+def test_inputs_may_follow_options(order: str) -> None:
+    options = ["--header", "x-api-key=k"]
+    given = {"before": ["x=1", "y=2", *options], "behind": [*options, "x=1", "y=2"], "both": ["x=1", *options, "y=2"]}
+    parsed = _parser().parse_args(["infer", "http://127.0.0.1:9", "m", *given[order]])
+    assert (parsed.inputs, parsed.header) == (["x=1", "y=2"], ["x-api-key=k"])

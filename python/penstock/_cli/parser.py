@@ -54,6 +54,10 @@ class Parser(argparse.ArgumentParser):
         """
         given = list(sys.argv[1:] if args is None else args)
         parsed, unknown = super().parse_known_args(given, namespace)
+        has_inputs = isinstance(getattr(parsed, "inputs", None), list)
+        if has_inputs and not any(one.startswith("-") for one in unknown):
+            # Inputs behind options: argparse had filled the list before.
+            parsed.inputs, unknown = [*parsed.inputs, *unknown], []
         if unknown:
             self._refuse(unknown, given)
         return parsed, unknown
