@@ -21,6 +21,7 @@ class FakeServer:
     http_address = "127.0.0.1:1"
     grpc_address = None
     _core = None
+    definitions: tuple[Any, ...] = ()
 
     def __init__(self, *, signals: int, cut: list[str], drains: bool = True) -> None:
         self.signals, self.cut, self.drains = signals, cut, drains

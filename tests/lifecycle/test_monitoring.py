@@ -32,8 +32,9 @@ OF_OTHERS = {
     "penstock_keys_reloads_total",
     "penstock_sequences",
     "penstock_sequences_lapsed_total",
+    "penstock_stalled",
 }
-"""Metrics that this server, without keys, and its models do not have."""
+"""Metrics that this server, without keys and stall_timeout, and its models do not have."""
 
 
 @model(name="cached", cache=Cache(1 << 20), **FLOATS)

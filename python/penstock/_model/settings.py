@@ -22,6 +22,7 @@ SETTINGS = (
     "instances",
     "max_concurrency",
     "max_queue",
+    "stall_timeout",
     "queueing",
     "sequences",
     "resources",

@@ -16,7 +16,7 @@ from tritonclient.grpc import service_pb2 as messages
 PATIENCE = 30.0
 COMPARED = ("content-type", "inference-header-content-length", "retry-after", "allow", "location")
 """Compared response headers, in addition to those with the prefixes `x-` and `ce-`."""
-IGNORED = ("x-accel-buffering",)
+IGNORED = ("x-accel-buffering", "x-content-type-options")
 """Hints for proxies, which are not compared."""
 
 
