@@ -74,7 +74,7 @@ def _value(served: Model[..., Any], name: str) -> Any:
         return served._options.get("check_shapes", True)
     if name == "buckets":
         return dict(served._buckets)
-    return getattr(served, f"_{name}" if name in ("warmup", "fallback") else name)
+    return getattr(served, f"_{name}" if name in ("warmup", "fallback", "stall_timeout") else name)
 
 
 def _of_pipeline(pipeline: Pipeline, integration: str | None) -> ModelSettings:
