@@ -7,13 +7,14 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import config_app
+from config_app import APP, output
 from config_samples import KINDS, SAMPLES, samples
 from penstock import ServerConfig
 from penstock._cli.main import main
@@ -22,44 +23,10 @@ from penstock._config.sources import flag
 from penstock._config.value_text import shown
 from penstock._model.settings import SETTINGS
 
+folder = config_app.folder
+pytestmark = pytest.mark.usefixtures("folder")
+
 PAGE = Path(__file__).resolve().parents[2] / "docs/configuration.md"
-APP = """
-import numpy as np
-from penstock import Batching, Processes, Tensor, model
-print("imported")
-
-@model(
-    inputs=[Tensor("x", np.float32, [1])],
-    outputs=[Tensor("y", np.float32, [1])],
-    batching=Batching(max_size=32, max_delay=0.002),
-    resources={"gpu0": 2},
-)
-def double(x):
-    return 2 * x
-
-def plain(a: int) -> int:
-    return a
-"""
-
-
-@pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    for variable in [name for name in os.environ if name.startswith("PENSTOCK_")]:
-        monkeypatch.delenv(variable)
-    before = set(sys.modules)
-    (tmp_path / "app.py").write_text(APP)
-    yield
-    for name in set(sys.modules) - before:
-        if hasattr(sys.modules[name], "__penstock_file__"):
-            del sys.modules[name]
-
-
-def output(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
-    """Standard output of a command that succeeds."""
-    assert main(["config", *arguments]) == 0
-    return capsys.readouterr().out
 
 
 def described(capsys: pytest.CaptureFixture[str], *arguments: str) -> Any:

@@ -127,9 +127,7 @@ class Server:
         Raises:
             StartupError: HTTP is off, or the server is not started.
         """
-        address = client_address(self.http_address, "HTTP")
-        scheme = "https" if tls.is_encrypted(self.config.tls_certificate, self.config.http) else "http"
-        return address if address.startswith("unix:") else f"{scheme}://{address}"
+        return self._url(client_address(self.http_address, "HTTP"), self.config.http)
 
     @property
     def admin_url(self) -> str:
@@ -138,8 +136,10 @@ class Server:
         Raises:
             StartupError: it is off, or the server is not started.
         """
-        address = client_address(self.admin_address, "admin")
-        scheme = "https" if tls.is_encrypted(self.config.tls_certificate, self.config.admin) else "http"
+        return self._url(client_address(self.admin_address, "admin"), self.config.admin)
+
+    def _url(self, address: str, configured: str | None) -> str:
+        scheme = "https" if tls.is_encrypted(self.config.tls_certificate, configured) else "http"
         return address if address.startswith("unix:") else f"{scheme}://{address}"
 
     @property
