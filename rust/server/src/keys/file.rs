@@ -74,10 +74,7 @@ fn parse(text: &str) -> Result<KeyTable, Problem> {
     for key in file.key {
         let span = key.span();
         let KeyText { name, sha256, subject, scopes, models, expires, rate, burst, concurrency } = key.into_inner();
-        check_burst(rate.as_ref(), burst, &span)?;
-        let read =
-            |rate: Spanned<String>| Rate::parse(rate.get_ref(), burst).map_err(|problem| Problem(rate.span(), problem));
-        let limits = ClientLimits::new(rate.map(read).transpose()?, concurrency);
+        let limits = read_limits(rate, burst, concurrency, &span)?;
         if names.insert(name.get_ref().clone(), ()).is_some() {
             return Err(Problem(name.span(), format!("two keys have the name '{}'", name.get_ref())));
         }
@@ -106,22 +103,27 @@ fn parse(text: &str) -> Result<KeyTable, Problem> {
 fn anonymous(text: Option<AnonymousText>) -> Result<Key, Problem> {
     let mut key = Key::anonymous_by_default();
     if let Some(AnonymousText { scopes, models, rate, burst, concurrency }) = text {
-        let span = rate.as_ref().map_or(0..0, Spanned::span);
-        check_burst(rate.as_ref(), burst, &span)?;
-        let rate = rate.as_ref().map(|rate| rate.get_ref().as_str());
-        let limits = AddressLimits::new(rate, burst, concurrency).map_err(|problem| Problem(span, problem))?;
-        key.limits = limits.map_or(Limits::None, Limits::Addresses);
+        let limits = read_limits(rate, burst, concurrency, &(0..0))?;
+        key.limits = limits.map_or(Limits::None, |limits| Limits::Addresses(AddressLimits::new(limits)));
         key.scopes = scopes.map_or(Ok(key.scopes), |scopes| read_scopes(&scopes))?;
         key.models = patterns(models);
     }
     Ok(key)
 }
 
-fn check_burst(rate: Option<&Spanned<String>>, burst: Option<u64>, span: &Range<usize>) -> Result<(), Problem> {
-    match (rate, burst) {
-        (None, Some(_)) => Err(Problem(span.clone(), "'burst' has no meaning without 'rate'".to_owned())),
-        _ => Ok(()),
+/// Limits of an entry, whose position is `span`; `None` if it has none.
+fn read_limits(
+    rate: Option<Spanned<String>>,
+    burst: Option<u64>,
+    concurrency: Option<usize>,
+    span: &Range<usize>,
+) -> Result<Option<Arc<ClientLimits>>, Problem> {
+    if rate.is_none() && burst.is_some() {
+        return Err(Problem(span.clone(), "'burst' has no meaning without 'rate'".to_owned()));
     }
+    let read =
+        |rate: Spanned<String>| Rate::parse(rate.get_ref(), burst).map_err(|problem| Problem(rate.span(), problem));
+    Ok(ClientLimits::new(rate.map(read).transpose()?, concurrency))
 }
 
 fn default_scopes() -> Categories {

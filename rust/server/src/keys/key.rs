@@ -101,7 +101,7 @@ impl Key {
                 limits.enter(&format!("key '{}'", self.name.as_deref().unwrap_or_default())).map(Some)
             }
             // Programs of this machine on a Unix socket have no address, and no limit.
-            Limits::Addresses(limits) => client.address.map_or(Ok(None), |address| limits.enter(address)),
+            Limits::Addresses(limits) => client.address.map(|address| limits.enter(address)).transpose(),
         }
     }
 

@@ -42,6 +42,12 @@ impl ClientLimits {
         same_rate && self.concurrency == other.concurrency
     }
 
+    /// Copies the limits, without their use.
+    pub(super) fn unused(&self) -> Arc<Self> {
+        let rate = self.rate.as_ref().map(Rate::unused);
+        Arc::new(Self { rate, concurrency: self.concurrency, running: AtomicUsize::new(0) })
+    }
+
     /// Admits a request. `client` is its client's name for the message.
     ///
     /// # Errors

@@ -56,6 +56,12 @@ impl Rate {
         (self.interval, self.burst) == (other.interval, other.burst)
     }
 
+    /// Copies the limit, without its use.
+    pub(super) fn unused(&self) -> Self {
+        let Self { ref text, interval, burst, .. } = *self;
+        Self { text: text.clone(), interval, burst, due: AtomicU64::new(0) }
+    }
+
     /// Counts a request.
     ///
     /// # Errors

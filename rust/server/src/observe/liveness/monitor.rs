@@ -1,8 +1,8 @@
 //! The thread that reads the counters.
 
 use super::{
+    stall_clock::{Reading, Stall, StallClock, Subject},
     state::Liveness,
-    still::{Reading, Standstill, Stillness, Subject},
 };
 use crate::{
     observe::Log,
@@ -53,7 +53,7 @@ impl Watched {
     }
 
     fn run(self) {
-        let (mut stillness, mut last, mut round) = (Stillness::default(), Instant::now(), 0);
+        let (mut clock, mut last, mut round) = (StallClock::default(), Instant::now(), 0);
         while !self.liveness.has_ended() {
             let interval = StallSettings::interval(self.smallest_timeout().unwrap_or(Duration::MAX));
             thread::park_timeout(interval);
@@ -62,7 +62,7 @@ impl Watched {
             last = Instant::now();
             round += 1;
             // A longer step means that this thread did not run.
-            let (found, healed) = stillness.advance(self.readings(&registry), elapsed.min(interval * 2), round);
+            let (found, healed) = clock.advance(self.readings(&registry), elapsed.min(interval * 2), round);
             drop(registry);
             self.report(&found, &healed);
         }
@@ -106,7 +106,7 @@ impl Watched {
         readings
     }
 
-    fn report(&self, found: &[Standstill], healed: &[Subject]) {
+    fn report(&self, found: &[Stall], healed: &[Subject]) {
         for subject in healed {
             self.metrics.stalls.set_stalled(subject.labels(), false);
             self.log.event(LogLevel::Info, &format!("{subject} makes progress again"));

@@ -1,6 +1,6 @@
 //! Findings of the monitor, and the heartbeats that it reads.
 
-use super::still::Subject;
+use super::stall_clock::Subject;
 use std::{
     sync::{
         Mutex, MutexGuard, OnceLock, PoisonError,

@@ -1,4 +1,4 @@
-//! Counters that stand still, and for how long.
+//! Stall clock: for how long counters of progress have not changed.
 //!
 //! The time is that of the monitor's own steps. A process that was stopped, or a machine that slept, has lost that time
 //! and not stalled.
@@ -28,7 +28,7 @@ impl Subject {
         }
     }
 
-    /// Describes the standstill.
+    /// Describes the stall.
     pub(super) fn reason(&self, activity: Activity, still: Duration) -> String {
         let seconds = still.as_secs();
         let problem: &dyn fmt::Display = match self {
@@ -66,9 +66,9 @@ pub(super) struct Reading {
     pub(super) timeout: Duration,
 }
 
-/// A standstill of at least half of the timeout.
+/// A subject without progress for at least half of its timeout.
 #[derive(Debug)]
-pub(super) struct Standstill {
+pub(super) struct Stall {
     pub(super) subject: Subject,
     pub(super) reason: String,
     pub(super) stalled: bool,
@@ -78,7 +78,7 @@ pub(super) struct Standstill {
 
 /// The last readings.
 #[derive(Debug, Default)]
-pub(super) struct Stillness(HashMap<Subject, Still>);
+pub(super) struct StallClock(HashMap<Subject, Still>);
 
 #[derive(Debug)]
 struct Still {
@@ -88,15 +88,10 @@ struct Still {
     round: u64,
 }
 
-impl Stillness {
+impl StallClock {
     /// Compares readings with the last ones, which were made `step` before. Returns what stands still, and what has
     /// moved after it had stalled. `round` numbers the calls.
-    pub(super) fn advance(
-        &mut self,
-        readings: Vec<Reading>,
-        step: Duration,
-        round: u64,
-    ) -> (Vec<Standstill>, Vec<Subject>) {
+    pub(super) fn advance(&mut self, readings: Vec<Reading>, step: Duration, round: u64) -> (Vec<Stall>, Vec<Subject>) {
         let (mut found, mut healed) = (Vec::new(), Vec::new());
         for Reading { subject, count, activity, timeout } in readings {
             let Some(count) = count else { continue };
@@ -113,7 +108,7 @@ impl Stillness {
             still.stalled = stalled;
             if still.time >= timeout / 2 {
                 let reason = subject.reason(activity, still.time);
-                found.push(Standstill { subject, reason, stalled, is_new });
+                found.push(Stall { subject, reason, stalled, is_new });
             }
         }
         self.0.retain(|subject, still| {
@@ -137,11 +132,11 @@ mod tests {
 
     #[test]
     fn counter_that_stands_still_is_suspected_then_stalled_once_and_heals() {
-        let mut stillness = Stillness::default();
+        let mut clock = StallClock::default();
         let mut round = 0;
         let mut step = |count| {
             round += 1;
-            let (found, healed) = stillness.advance(reading(count), Duration::from_secs(1), round);
+            let (found, healed) = clock.advance(reading(count), Duration::from_secs(1), round);
             let found = found.into_iter().map(|one| (one.reason, one.stalled, one.is_new)).next();
             (found, healed.len())
         };
