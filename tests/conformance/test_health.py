@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from grpc_health.v1 import health_pb2 as pb
 from grpc_health.v1 import health_pb2_grpc
+from observe import free_ports
 
 from http_by_hand import infer
 from penstock import Server, Tensor, model
@@ -102,9 +102,7 @@ def test_d26_watch_sees_the_start() -> None:
         def __call__(self, x: Any) -> Any:
             return x
 
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = "{}:{}".format(*free.getsockname())
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     tensor = Tensor("x", np.float32, [-1])
     server = Server(model(Slow, name="slow", inputs=[tensor], outputs=[tensor]), http=None, grpc=address)
     (started,) = at_once([server.start])

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from observe import free_ports
 from tritonclient.grpc import service_pb2 as pb
 
 from http_by_hand import connect, read_response
@@ -19,12 +20,6 @@ from waiting import at_once, until
 from .content import one, tensor
 from .protocols import AnyProtocol, GrpcProtocol, HttpProtocol, refused, served
 from .transports import Rest
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager
@@ -40,7 +35,7 @@ def starting() -> Iterator[tuple[Rest, GrpcProtocol, threading.Event]]:
             return x
 
     late = model(Late, name="late", inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
-    http, target = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    http, target = (f"127.0.0.1:{port}" for port in free_ports(2))
     server = Server(late, config=ServerConfig(http=http, grpc=target))
     (started,) = at_once([server.start])
     protocol = GrpcProtocol("grpc", target, typed=False)

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from image_base import write_system, write_wheel
+from observe import free_ports
 
 from waiting import PATIENCE, until
 
@@ -134,9 +134,7 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     (app / ".dockerignore").write_text("**/*.key\n")
     (app / "app.py").write_text(APP)
     (app / "requirements.txt").write_text("numpy >= 1.24  # what the base image brings\n")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     (app / "penstock.toml").write_text(SETTINGS.format(base=BASE, port=port))
     image = Image(store, app, write_wheel(folder), port, "")
     image.output = image.build("digits:1")

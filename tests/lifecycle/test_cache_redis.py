@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shutil
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from observe import free_ports
 
 from http_by_hand import json_body, metric_at, post
 from penstock import Batching, Cache, ConfigError, Server, Tensor, model
@@ -196,8 +196,7 @@ def test_redis_outage_hang_or_refusal_fails_no_request(redis: Redis, tmp_path: P
 
 
 def test_redis_over_tcp_with_a_password(tmp_path: Path, stack: ExitStack) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     redis = Redis(tmp_path, "--port", str(port), "--bind", "127.0.0.1")
     stack.callback(redis.stop)
     assert redis("CONFIG", "SET", "requirepass", "hush") == "OK"

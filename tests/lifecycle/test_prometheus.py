@@ -6,7 +6,6 @@ import datetime
 import http.server
 import json
 import shutil
-import socket
 import subprocess
 import threading
 import urllib.parse
@@ -19,6 +18,7 @@ import numpy as np
 import pytest
 import trustme
 import yaml
+from observe import free_ports
 
 from collector import collecting
 from http_by_hand import HttpResponse, get, infer, json_body, post
@@ -220,11 +220,6 @@ def test_text_format_passes_the_linter(accept: str | None) -> None:
     assert problems == []
 
 
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as sock:
-        return int(sock.getsockname()[1])
-
-
 @contextmanager
 def running(program: str, *arguments: str) -> Iterator[None]:
     """A program that is killed at the end."""
@@ -284,7 +279,7 @@ class Prometheus:
 @contextmanager
 def prometheus(folder: Path, **config: Any) -> Iterator[Prometheus]:
     """Prometheus, which scrapes and evaluates each second."""
-    file, address = folder / "prometheus.yml", f"127.0.0.1:{free_port()}"
+    file, address = folder / "prometheus.yml", f"127.0.0.1:{free_ports(1)[0]}"
     timing = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     file.write_text(json.dumps({"global": timing, **config}), encoding="utf-8")
     flags = {"config.file": file, "storage.tsdb.path": folder / "data", "web.listen-address": address}
@@ -350,7 +345,7 @@ def test_alertmanager_receives_an_alert(tmp_path: Path, capsys: pytest.CaptureFi
     issued.private_key_pem.write_to_path(str(key))
     key.chmod(0o600)
     tls = {"tls_certificate": str(certificate_file), "tls_key": str(key)}
-    rules, manager = export(tmp_path, capsys), f"127.0.0.1:{free_port()}"
+    rules, manager = export(tmp_path, capsys), f"127.0.0.1:{free_ports(1)[0]}"
     (tmp_path / "manager.yml").write_text(json.dumps({"route": {"receiver": "none"}, "receivers": [{"name": "none"}]}))
     flags = {
         "config.file": tmp_path / "manager.yml",

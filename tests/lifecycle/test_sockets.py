@@ -15,6 +15,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
+from observe import free_ports
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 from http_by_hand import Connection, get, infer
@@ -57,8 +58,7 @@ def test_rest_and_grpc_on_separate_ports() -> None:
 
 
 def test_one_port_serves_both_protocols(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     for shared in (address, f"unix:{tmp_path}/both.sock"):
         with Server(double, http=shared, grpc=shared) as server:
             assert server.http_address == server.grpc_address == shared
@@ -225,8 +225,7 @@ def test_threads_and_descriptors_are_not_leaked() -> None:
 
 
 def test_http_and_grpc_listen_on_extra_addresses(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free, socket.create_server(("127.0.0.1", 0)) as other:
-        addresses = [f"127.0.0.1:{one.getsockname()[1]}" for one in (free, other)]
+    addresses = [f"127.0.0.1:{port}" for port in free_ports(2)]
     path = f"unix:{tmp_path}/extra.sock"
     shared, grpc_only = addresses
     listeners = [f"http={shared}", f"http={path}", f"grpc={shared}", f"grpc={grpc_only}"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from observe import free_ports
 
 from misbehaving import GOOD, Misbehaving, refusal
 from penstock import AsyncClient, Client, InternalError, Overloaded, Timeout, TooLarge, Unavailable
@@ -17,14 +18,9 @@ from waiting import until
 X = np.ones(1, np.int32)
 
 
-def closed_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
 @pytest.mark.parametrize("scheme", ["http", "grpc"])
 def test_refused_connection_is_unavailable(scheme: str) -> None:
-    port = closed_port()
+    (port,) = free_ports(1)
     with Client(f"{scheme}://127.0.0.1:{port}", retries=2, backoff=0.01) as client:
         with pytest.raises(Unavailable, match=f"cannot connect to {scheme}://127.0.0.1:{port}: .*refused") as raised:
             client.infer("m", x=X)
@@ -39,7 +35,7 @@ def test_missing_socket_is_unavailable() -> None:
 
 
 def test_retries_reach_a_server_that_starts_later() -> None:
-    port = closed_port()
+    (port,) = free_ports(1)
     results: list[Any] = []
 
     def infer_until_up() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import socket
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -15,6 +16,9 @@ from typing import Any
 import numpy as np
 
 warnings.simplefilter("ignore")
+
+PORTS = range(20000, 32768)
+"""Ports that are not ephemeral by Linux' default."""
 
 
 def show(case: str, call: Callable[[], Any]) -> None:
@@ -61,12 +65,19 @@ def plain(value: Any) -> Any:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that are free now."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()
+    """Ports that are free now, for servers that cannot choose one themselves.
+
+    They are below the ephemeral range, from which port 0 is served: while a server starts, which may take
+    a minute, no other test gets one.
+    """
+    found: list[int] = []
+    for port in random.SystemRandom().sample(PORTS, len(PORTS)):
+        if len(found) == count:
+            break
+        with socket.socket() as tried:
+            try:
+                tried.bind(("0.0.0.0", port))
+            except OSError:
+                continue
+            found.append(port)
+    return found

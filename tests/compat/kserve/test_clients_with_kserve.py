@@ -14,6 +14,7 @@ import grpc
 import httpx
 import numpy as np
 import pytest
+from observe import free_ports
 
 from penstock.compat.kserve.inference_client import (
     InferenceGRPCClient,
@@ -45,8 +46,7 @@ def accepts_connections(address: str) -> bool:
 def real() -> Iterator[Addresses]:
     if not PYTHON.exists():
         pytest.skip("kserve is not installed; python tests/clients/setup_tools.py kserve fetches it")
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = [str(listener.getsockname()[1]) for listener in (one, other)]
+    ports = [str(port) for port in free_ports(2)]
     # Without this interpreter's path: KServe's has its own.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
     process = subprocess.Popen([str(PYTHON), str(SCRIPT), *ports], env=environment, stderr=subprocess.DEVNULL)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -17,6 +16,7 @@ import httpx
 import numpy as np
 import pytest
 from kserve_serving import ROW, serving
+from observe import free_ports
 
 import penstock
 from penstock import Batching, Client, Unavailable
@@ -30,7 +30,7 @@ from waiting import PATIENCE, until
 REPOSITORY = Path(__file__).resolve().parents[3]
 TOOLS = Path(os.environ.get("PENSTOCK_TEST_TOOLS") or REPOSITORY / ".tools")
 SCRIPT = Path(__file__).parent / "ray_models.py"
-START = 120.0
+START = 300.0
 
 
 class Result:
@@ -216,8 +216,7 @@ def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     python = TOOLS / request.param / "bin" / "python"
     if not python.exists():
         pytest.skip(f"Ray is not installed; python tests/clients/setup_tools.py {request.param} fetches it")
-    with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
-        ports = [str(listener.getsockname()[1]) for listener in (one, other)]
+    ports = [str(port) for port in free_ports(2)]
     folder = tmp_path_factory.mktemp("ray")
     # Only Penstock from this interpreter's path.
     (folder / "path").mkdir()

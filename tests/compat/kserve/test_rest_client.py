@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import numpy as np
 import pytest
+from observe import free_ports
 
 import penstock
 from misbehaving import Misbehaving, refusal
@@ -217,8 +218,7 @@ def test_r6_basic_authentication(source: str) -> None:
 
 
 def test_r6_retries_reach_a_server_that_starts_late() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
+    (port,) = free_ports(1)
     base = f"http://127.0.0.1:{port}"
     errors: list[Exception] = []
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import threading
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 import tritonclient.grpc
 import tritonclient.http
 from native_server import Urls, plain, serving
+from observe import free_ports
 
 import penstock
 from penstock import Server
@@ -81,8 +81,7 @@ def test_unknown_model_is_unavailable(url: str) -> None:
 
 
 def test_client_waits_for_the_server_to_start() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     outputs: list[Any] = []
     client = ModelClient(address, "plain")
     thread = threading.Thread(target=lambda: outputs.append(client.infer_sample(A)["y"].tolist()))
