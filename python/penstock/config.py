@@ -124,6 +124,9 @@ class ServerConfig:
     stall_timeout: float = _setting(
         0.0, "seconds", "time without progress of work after which the server reports that it is not live; 0 is off"
     )
+    core_dumps: Literal["inherit", "off", "on"] = _setting(
+        "inherit", "inherit|off|on", "core dumps of the server and its processes, which have keys and tensors in them"
+    )
     dialect: Literal["penstock", "triton", "kserve"] = _setting(
         "penstock",
         "penstock|triton|kserve",

@@ -67,6 +67,7 @@ def test_defaults() -> None:
         "flush_interval": 0.0,
         "drain_timeout": 30.0,
         "stall_timeout": 0.0,
+        "core_dumps": "inherit",
         "dialect": "penstock",
         "timing_headers": False,
         "strict_json": False,

@@ -42,7 +42,7 @@ GROUPS = {
         "poll_interval",
         "version_policy",
     ),
-    "access": ("keys_file", "api_key", "restricted_access", "shared_memory", "cache_redis"),
+    "access": ("keys_file", "api_key", "restricted_access", "shared_memory", "cache_redis", "core_dumps"),
     "logs, traces and documentation": (
         "log_level",
         "access_log",

@@ -54,6 +54,7 @@ class ServerOptions(TypedDict, total=False):
     drain_delay: float | str
     drain_timeout: float | str
     stall_timeout: float | str
+    core_dumps: Literal["inherit", "off", "on"]
     dialect: Literal["penstock", "triton", "kserve"]
     timing_headers: bool
     strict_json: bool

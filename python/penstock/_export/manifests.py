@@ -166,7 +166,7 @@ def container_of(what: Deployed, name: str, env: Mapping[str, str]) -> dict[str,
     """The server's container, without ports and resources."""
     container: dict[str, Any] = {"name": name, "image": what.image}
     # A variable that is given takes precedence.
-    env = {"PENSTOCK_STALL_TIMEOUT": _STALL_TIMEOUT, **env}
+    env = {"PENSTOCK_STALL_TIMEOUT": _STALL_TIMEOUT, "PENSTOCK_CORE_DUMPS": "off", **env}
     env |= {variable: path for files in what.files for variable, path in files.env.items()}
     container["env"] = [{"name": one, "value": value} for one, value in env.items()]
     if what.secrets:

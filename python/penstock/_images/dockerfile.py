@@ -151,7 +151,7 @@ def _start(spec: ImageSpec) -> list[str]:
         f"WORKDIR {WORKDIR}",
         f"USER {USER}:{USER}",
         # As variables, so that flags after the image's name, and -e, take precedence.
-        f"ENV HOME={HOME} PENSTOCK_HTTP=0.0.0.0:{spec.http_port} PENSTOCK_GRPC={grpc}",
+        f"ENV HOME={HOME} PENSTOCK_HTTP=0.0.0.0:{spec.http_port} PENSTOCK_GRPC={grpc} PENSTOCK_CORE_DUMPS=off",
         f"EXPOSE {' '.join(ports)}",
         f"HEALTHCHECK --interval=10s --timeout=5s --start-period={_START_PERIOD} --retries=3 \\",
         f"  CMD {_json(check)}",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from penstock._config import tls
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress, stacks
-from penstock._server import card
+from penstock._server import card, core_dumps
 from penstock._server.addresses import client_address
 from penstock._server.bind_errors import explained
 from penstock._server.open_files import report_limit
@@ -163,6 +163,7 @@ class Server:
             report_limit(self.config.max_connections)
             definitions = self._manager.initial_definitions()
             memory.keep_freed_blocks()
+            core_dumps.limit(self.config.core_dumps)
             stacks.register()
             core = self._make_core(progress.tracked(definitions))
             try:

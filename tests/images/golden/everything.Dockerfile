@@ -41,7 +41,7 @@ RUN mkdir -p /app/logs /data/cache && chown 10001:10001 /app/logs /data/cache
 
 WORKDIR /app
 USER 10001:10001
-ENV HOME=/home/penstock PENSTOCK_HTTP=0.0.0.0:8080 PENSTOCK_GRPC=0.0.0.0:9000
+ENV HOME=/home/penstock PENSTOCK_HTTP=0.0.0.0:8080 PENSTOCK_GRPC=0.0.0.0:9000 PENSTOCK_CORE_DUMPS=off
 EXPOSE 8080 9000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=600s --retries=3 \
   CMD ["/opt/venv/bin/python", "-c", "import os, ssl, urllib.request as r; tls = ssl._create_unverified_context() if os.environ.get('PENSTOCK_TLS_CERTIFICATE') else None; r.urlopen(('https' if tls else 'http') + '://127.0.0.1:8080/v2/health/ready', timeout=4, context=tls)"]

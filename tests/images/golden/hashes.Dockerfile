@@ -20,7 +20,7 @@ RUN echo 'penstock:x:10001:10001::/home/penstock:/bin/sh' >> /etc/passwd \
 
 WORKDIR /app
 USER 10001:10001
-ENV HOME=/home/penstock PENSTOCK_HTTP=0.0.0.0:8000 PENSTOCK_GRPC=off
+ENV HOME=/home/penstock PENSTOCK_HTTP=0.0.0.0:8000 PENSTOCK_GRPC=off PENSTOCK_CORE_DUMPS=off
 EXPOSE 8000
 HEALTHCHECK --interval=10s --timeout=5s --start-period=600s --retries=3 \
   CMD ["/opt/venv/bin/python", "-c", "import os, ssl, urllib.request as r; tls = ssl._create_unverified_context() if os.environ.get('PENSTOCK_TLS_CERTIFICATE') else None; r.urlopen(('https' if tls else 'http') + '://127.0.0.1:8000/v2/health/ready', timeout=4, context=tls)"]
