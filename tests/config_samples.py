@@ -13,6 +13,8 @@ SAMPLES = {
     "listeners": ("http=127.0.0.1:9", "metrics=unix:/tmp/a"),
     "files": ("a.pem", "b.pem,c.pem"),
     "hosts": ("a.test", "*"),
+    "origins": ("https://a.test", "*"),
+    "networks": ("10.0.0.0/8,unix", "::1"),
     "names": ("a", "b,c"),
     "folders": ("a", "b"),
     "amounts": ("gpu0=1", "gpu0=2,disk=1"),

@@ -75,6 +75,15 @@ class ServerConfig:
     allowed_hosts: tuple[str, ...] = _setting(
         (), "hosts", "host names accepted on loopback addresses, besides local ones; * for any"
     )
+    cors_origins: tuple[str, ...] = _setting(
+        (), "origins", "origins whose web pages may read responses, such as https://app.example; * for any"
+    )
+    hsts: float = _setting(
+        0.0, "seconds", "time for which browsers use TLS only, sent with responses over TLS; 0 is none"
+    )
+    trusted_proxies: tuple[str, ...] = _setting(
+        (), "networks", "networks of proxies whose X-Forwarded-For names the client; unix for those of Unix sockets"
+    )
     io_threads: int = _setting(
         0, "count", "threads for network I/O; 0 chooses", computed="half of the processors, 1 to 4"
     )

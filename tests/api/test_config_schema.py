@@ -49,6 +49,11 @@ VALUES: dict[str, tuple[tuple[Any, ...], tuple[Any, ...]]] = {
     "files": (("", "a.pem", "a.pem, b.pem", ["a.pem"], []), (1, [1], [""], {}, True)),
     "names": (("", "a", "a,b", ["a"], []), (1, [1], [""], {}, True)),
     "folders": (("a", "a:b", ["a b"], []), (1, [1], [""], {}, True)),
+    "origins": (
+        ("", "*", "https://a.test, http://b:8080", ["HTTPS://[::1]:1"]),
+        ("a.test", ["https://a/b"], ["null"], 1),
+    ),
+    "networks": (("", "unix, 10.0.0.0/8", ["::1", "fd00::/8"]), ("a.test", ["10.0.0.0/"], 1)),
     "hosts": (("", "*", "a.test, b-c", ["[::1]", "*"]), ("a b", ["a:1"], ["a."], 1)),
     "amounts": (("", "gpu0=1, disk = 2", {"gpu0": 1}, {}), ("gpu0", "=1", {"a": 0}, {"a": "1"}, {"a": 2**31}, [], 1)),
     "policy": (("latest", "latest:3", "all", "specific:1", "specific: 1, b"), ("latest:0", "newest", "specific:", 1)),

@@ -21,6 +21,9 @@ GROUPS = {
         "admin_only",
         "admin_open",
         "allowed_hosts",
+        "cors_origins",
+        "hsts",
+        "trusted_proxies",
         "attach",
         "pid_file",
     ),
@@ -164,5 +167,7 @@ _METAVARS = {
     "files": "FILES",
     "listeners": "LISTENERS",
     "hosts": "NAMES",
+    "origins": "ORIGINS",
+    "networks": "NETWORKS",
     "policy": "POLICY",
 }

@@ -11,6 +11,7 @@ __all__ = [
     "DEFAULT_HOST",
     "KINDS",
     "PLAIN",
+    "PROXY",
     "bare",
     "check_conflicts",
     "check_entry",
@@ -26,6 +27,9 @@ DEFAULT_HOST = "127.0.0.1"
 PLAIN = "plain:"
 """Prefix of an address without TLS."""
 
+PROXY = "proxy:"
+"""Prefix of an address whose connections begin with a header of the PROXY protocol; before `PLAIN`."""
+
 KINDS = ("http", "grpc", "metrics")
 """Kinds of listeners."""
 
@@ -36,7 +40,7 @@ _EXPECTED = (
 
 
 def is_address(value: object) -> bool:
-    """Returns whether a value is HOST:PORT, which may be without TLS as plain:HOST:PORT, or unix:/path."""
+    """Returns whether a value is HOST:PORT or unix:/path, which may begin with proxy:, with plain:, or with both."""
     if not isinstance(value, str):
         return False
     value = bare(value)
@@ -47,12 +51,14 @@ def is_address(value: object) -> bool:
 
 
 def bare(address: str) -> str:
-    """The address without the prefix that leaves out TLS."""
-    return address.removeprefix(PLAIN)
+    """The address without prefixes."""
+    return address.removeprefix(PROXY).removeprefix(PLAIN)
 
 
 def is_local(address: str) -> bool:
-    """Returns whether only programs of this machine reach an address."""
+    """Returns whether only programs of this machine reach an address, and not a proxy's clients."""
+    if address.startswith(PROXY):
+        return False
     address = bare(address)
     host = address.rpartition(":")[0].strip("[]")
     if address.startswith("unix:") or host == "localhost":
@@ -67,8 +73,8 @@ def is_local(address: str) -> bool:
 def with_host(text: Any) -> Any:
     """An address, or KIND=ADDRESS, where a port alone (`9000`, `:9000`) is one of this machine; others unchanged."""
     kind, equals, address = text.rpartition("=") if isinstance(text, str) else ("", "", text)
-    if isinstance(address, str) and (match := re.fullmatch(r":?([0-9]{1,5})", address)):
-        return f"{kind}{equals}{DEFAULT_HOST}:{match[1]}"
+    if isinstance(address, str) and (match := re.fullmatch(rf"((?:{PROXY})?(?:{PLAIN})?):?([0-9]{{1,5}})", address)):
+        return f"{kind}{equals}{match[1]}{DEFAULT_HOST}:{match[2]}"
     return text
 
 

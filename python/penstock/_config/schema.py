@@ -22,9 +22,11 @@ _DRAFT = "http://json-schema.org/draft-07/schema#"
 
 _NUMBER = r"[0-9]{1,16}(\.[0-9]{1,9})?"
 _HOST = r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s,:/\[\]]+)"
-_ADDRESS = rf"({listeners.PLAIN})?(unix:[^,]+|({_HOST}?:)?[0-9]{{1,5}})"
+_ADDRESS = rf"({listeners.PROXY})?({listeners.PLAIN})?(unix:[^,]+|({_HOST}?:)?[0-9]{{1,5}})"
 _ENTRY = rf"({'|'.join(listeners.KINDS)})={_ADDRESS}"
 _NAMED_HOST = r"(\*|[A-Za-z0-9_.-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\])"
+_ORIGIN = r"(\*|[A-Za-z][A-Za-z0-9+.-]*://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?)"
+_NETWORK = r"(unix|[0-9A-Fa-f.:]+(/[0-9]{1,3})?)"
 _MOST_AMOUNT = 2**31 - 1
 
 
@@ -101,6 +103,8 @@ _OTHERS: Mapping[str, Schema] = {
     "address|same": _either({"type": "integer", "minimum": 0, "maximum": 65535}, _text(_ADDRESS, "same", _OFF)),
     "listeners": _list(_ENTRY),
     "hosts": _list(_NAMED_HOST),
+    "origins": _list(_ORIGIN),
+    "networks": _list(_NETWORK),
     "files": _list(),
     "names": _list(),
     "folders": _list(),

@@ -30,6 +30,9 @@ class ServerOptions(TypedDict, total=False):
     tls_reload: float | str
     tls_handshake_timeout: float | str
     allowed_hosts: str | Iterable[str]
+    cors_origins: str | Iterable[str]
+    hsts: float | str
+    trusted_proxies: str | Iterable[str]
     io_threads: int
     max_body_bytes: int | str
     max_header_bytes: int | str

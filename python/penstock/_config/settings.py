@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
-from penstock._config import access, listeners
+from penstock._config import access, listeners, web
 from penstock._spec.versions import VersionPolicy
 
 SIZE_UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
@@ -19,7 +19,7 @@ TIME_UNITS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 SWITCHES = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
 """Values of a switch by their texts, in lower case."""
 
-LISTS = ("folders", "names", "files", "listeners", "hosts", "amounts")
+LISTS = ("folders", "names", "files", "listeners", "hosts", "origins", "networks", "amounts")
 """Kinds of settings with several values, which are accepted in several forms."""
 
 SECRETS = ("rules", "secret")
@@ -132,8 +132,17 @@ def listed(kind: str, value: Any) -> Any:
         return (os.fspath(value),)
     if isinstance(value, Iterable) and not isinstance(value, (bytes, Mapping)):
         items = tuple(os.fspath(item) if isinstance(item, os.PathLike) else item for item in value)
-        return tuple(map(listeners.entry_with_host, items)) if kind == "listeners" else items
+        return _entries(kind, items)
     return value
+
+
+def _entries(kind: str, items: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The entries of a list in their one form."""
+    if kind == "listeners":
+        return tuple(map(listeners.entry_with_host, items))
+    if kind == "origins":
+        return tuple(web.normalised_origin(item) if isinstance(item, str) else item for item in items)
+    return items
 
 
 def _is_map(value: object) -> TypeGuard[Mapping[Any, Any]]:
@@ -160,10 +169,9 @@ def _read(kind: str, text: str) -> Any:
         return SWITCHES[text.lower()]
     if kind == "amounts":
         return _amounts(text)
-    if kind in ("folders", "names", "files", "listeners", "hosts"):
+    if kind in LISTS:
         parts = text.split(os.pathsep if kind == "folders" else ",")
-        names = tuple(name for part in parts if (name := part.strip()))
-        return tuple(map(listeners.entry_with_host, names)) if kind == "listeners" else names
+        return _entries(kind, tuple(name for part in parts if (name := part.strip())))
     if kind == "size|auto" and text.lower() == "auto":
         return None
     if kind == "share":
@@ -208,6 +216,11 @@ def _check_repository(kind: str, value: Any) -> None:
     if kind == "listeners":
         for entry in value:
             listeners.check_entry(entry)
+    if kind == "origins":
+        web.check_origins(value)
+    if kind == "networks":
+        for entry in value:
+            web.check_network(entry)
     if kind == "hosts":
         for host in value:
             is_host = re.fullmatch(r"\*|[A-Za-z0-9_.-]*[A-Za-z0-9_-]|\[[0-9A-Fa-f:.]+\]", host) is not None

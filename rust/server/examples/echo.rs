@@ -27,8 +27,18 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let grpc = arguments.next().unwrap_or_else(|| "127.0.0.1:8001".to_owned()).parse()?;
     let config = Config {
         listeners: vec![
-            Listener { address: Address::Tcp(http), serves: Serves { rest: true, ..Serves::default() }, tls: false },
-            Listener { address: Address::Tcp(grpc), serves: Serves { grpc: true, ..Serves::default() }, tls: false },
+            Listener {
+                address: Address::Tcp(http),
+                serves: Serves { rest: true, ..Serves::default() },
+                tls: false,
+                proxied: false,
+            },
+            Listener {
+                address: Address::Tcp(grpc),
+                serves: Serves { grpc: true, ..Serves::default() },
+                tls: false,
+                proxied: false,
+            },
         ],
         ..Config::default()
     };

@@ -26,5 +26,6 @@ pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Build, Categories, Category, CloudEvents, Command, Compression,
     Config, Control, HeaderPattern, InterpreterProbe, KeySettings, Limits, Listener, LiveAccess, LogLevel,
     PlatformRoutes, Platforms, ReadStacks, Serves, SharedCache, SharedMemory, StallSettings, Tls, Tracing,
+    TrustedProxies, WebSettings,
 };
 pub use state::default_max_inflight_bytes;

@@ -1,5 +1,6 @@
 //! `penstock.config.ServerConfig` read into the server's configuration. Durations are in seconds, 0 for none.
 
+use super::listeners::listeners;
 use crate::{
     convert::record::{attribute, read_record},
     errors::startup,
@@ -8,13 +9,13 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessLog, Address, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
-    Compression, Config, HeaderPattern, KeySettings, Limits, Listener, LiveAccess, LogLevel, MinVersion,
-    PlatformRoutes, Platforms, Serves, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, Tracing,
+    Access, AccessLog, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
+    Compression, Config, HeaderPattern, KeySettings, Limits, LiveAccess, LogLevel, MinVersion, PlatformRoutes,
+    Platforms, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, Tracing, TrustedProxies, WebSettings,
     default_max_inflight_bytes,
 };
 use pyo3::{PythonVersionInfo, prelude::*};
-use std::{net::ToSocketAddrs as _, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
 /// A `ServerConfig` of Python.
 pub(crate) struct ServerConfig<'a, 'py>(pub(crate) &'a Bound<'py, PyAny>);
@@ -35,7 +36,7 @@ impl<'py> ServerConfig<'_, 'py> {
             ratio,
             parent_based,
         });
-        Ok(Config { listeners: self.listeners()?, tls: self.tls()?, tracing, ..self.silent()? })
+        Ok(Config { listeners: listeners(self)?, tls: self.tls()?, tracing, ..self.silent()? })
     }
 
     /// The configuration of a server without listeners.
@@ -51,6 +52,8 @@ impl<'py> ServerConfig<'_, 'py> {
             http_header_forward_pattern: self.pattern("http_header_forward_pattern")?,
             grpc_header_forward_pattern: self.pattern("grpc_header_forward_pattern")?,
             limits: self.limits()?,
+            web: WebSettings { cors_origins: self.get("cors_origins")?, hsts: duration(self.get("hsts")?) },
+            trusted_proxies: self.trusted_proxies()?,
             stalls: StallSettings::new(duration(self.get("stall_timeout")?)),
             stacks: stacks::of_process,
             dialect,
@@ -158,41 +161,10 @@ impl<'py> ServerConfig<'_, 'py> {
         Ok((!files.certificates.is_empty()).then_some(Tls { files, reload, handshake_timeout }))
     }
 
-    fn listeners(&self) -> PyResult<Vec<Listener>> {
-        let (http, grpc): (Option<String>, Option<String>) = (self.get("http")?, self.get("grpc")?);
-        let is_shared = grpc.as_deref() == Some("same");
-        let main = [("http", http), ("grpc", grpc.filter(|_| !is_shared))];
-        let entries: Vec<String> = self.get("listeners")?;
-        let is_encrypted = !self.get::<Vec<String>>("tls_certificate")?.is_empty();
-        let main = main.iter().filter_map(|(kind, address)| Some((*kind, address.as_deref()?)));
-        let admin: Option<String> = self.get("admin")?;
-        let further = entries.iter().filter_map(|entry| entry.split_once('='));
-        let mut listeners: Vec<(&str, Listener)> = Vec::new();
-        for (kind, text) in main.chain(further).chain(admin.as_deref().map(|address| ("admin", address))) {
-            let serves = match kind {
-                "http" => Serves { rest: true, ..Serves::default() },
-                "grpc" => Serves { grpc: true, ..Serves::default() },
-                "admin" => Serves { rest: true, grpc: true, admin: true, ..Serves::default() },
-                _ => Serves { metrics: true, ..Serves::default() },
-            };
-            // Each port 0 becomes another port.
-            match listeners.iter_mut().find(|(known, _)| *known == text && !text.ends_with(":0")) {
-                Some((_, same)) => {
-                    same.serves.rest |= serves.rest;
-                    same.serves.grpc |= serves.grpc;
-                }
-                None => {
-                    let plain = text.strip_prefix("plain:");
-                    let address = address(self.0.py(), plain.unwrap_or(text))?;
-                    listeners.push((text, Listener { address, serves, tls: is_encrypted && plain.is_none() }));
-                }
-            }
-        }
-        let mut listeners: Vec<_> = listeners.into_iter().map(|(_, listener)| listener).collect();
-        if let Some(first) = listeners.first_mut().filter(|_| is_shared) {
-            first.serves.grpc = true;
-        }
-        Ok(listeners)
+    fn trusted_proxies(&self) -> PyResult<TrustedProxies> {
+        let entries: Vec<String> = self.get("trusted_proxies")?;
+        let wrong = |entry| self.error(&format!("trusted_proxies: '{entry}' is not a network"));
+        TrustedProxies::new(entries.iter().map(String::as_str)).map_err(wrong)
     }
 
     /// The resources that models share, and the dialect of their errors.
@@ -277,21 +249,11 @@ impl<'py> ServerConfig<'_, 'py> {
         text.map(|text| HeaderPattern::new(&text).map_err(wrong)).transpose()
     }
 
-    fn get<T: for<'b> FromPyObject<'b, 'py>>(&self, name: &str) -> PyResult<T> {
+    pub(super) fn get<T: for<'b> FromPyObject<'b, 'py>>(&self, name: &str) -> PyResult<T> {
         attribute(self.0, name)
     }
 
     fn error(&self, text: &str) -> PyErr {
         startup(self.0.py(), "ConfigError", text)
     }
-}
-
-fn address(py: Python<'_>, text: &str) -> PyResult<Address> {
-    if let Some(path) = text.strip_prefix("unix:") {
-        return Ok(Address::Unix(path.into()));
-    }
-    let resolved = text.to_socket_addrs().ok().and_then(|mut found| found.next());
-    resolved
-        .map(Address::Tcp)
-        .ok_or_else(|| startup(py, "BindError", &format!("cannot listen on {text}: expected HOST:PORT or unix:/path")))
 }

@@ -3,6 +3,7 @@
 mod config;
 mod in_process;
 mod lifecycle;
+mod listeners;
 mod model_host;
 mod models;
 mod probe;

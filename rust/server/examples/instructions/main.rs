@@ -161,6 +161,7 @@ fn main() {
         address: Address::Tcp("127.0.0.1:0".parse().expect("an address")),
         serves: Serves { rest: true, grpc: true, ..Serves::default() },
         tls: false,
+        proxied: false,
     };
     let keys = (scenario == "json-key").then(keys::settings);
     let config = Config { listeners: vec![listener], io_threads: 1, keys, ..Config::default() };

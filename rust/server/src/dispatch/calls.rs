@@ -29,9 +29,9 @@ impl Dispatcher {
         body: &mut B,
         protocol: Protocol,
     ) -> Response<Body> {
-        if self.wants_key() {
-            return match self.with_key(&head.headers) {
-                Ok(keyed) => Box::pin(keyed.respond_to_inference_call(head, body, protocol)).await,
+        if self.finds_client {
+            return match self.for_client(&head.headers) {
+                Ok(found) => Box::pin(found.respond_to_inference_call(head, body, protocol)).await,
                 Err(error) => grpc::refusal(self.count_refused(&error), &error),
             };
         }
@@ -48,9 +48,9 @@ impl Dispatcher {
         request: Request<B>,
         protocol: Protocol,
     ) -> Response<Body> {
-        if self.wants_key() {
-            return match self.with_key(request.headers()) {
-                Ok(keyed) => Box::pin(keyed.respond_to_call(request, protocol)).await,
+        if self.finds_client {
+            return match self.for_client(request.headers()) {
+                Ok(found) => Box::pin(found.respond_to_call(request, protocol)).await,
                 Err(error) => grpc::refusal(self.count_refused(&error), &error),
             };
         }

@@ -3,28 +3,21 @@
 
 use super::{
     hosts::{self, Names},
-    keyed::Keyed,
+    keyed::{Keyed, wants_key},
+    pages::PageRules,
 };
 use crate::{
     body::{Body, RequestBody},
     grpc,
-    infer::{BATCH_SIZE_HEADER, RequestTelemetry},
-    observe::ShortEntry,
     rest::{self, DeclaredRouteRequest, Endpoint, Inference, Operation, PlatformCall, PlatformRequest},
-    settings::{Categories, Category, LogLevel, Requirement, Serves},
+    settings::{Categories, Category, Requirement, Serves},
     state::{App, Context, Phase, RemoteCache},
 };
 use axum::Router;
-use http::{
-    HeaderMap, HeaderValue, Method, Response, StatusCode, Version, header::CONNECTION, request::Parts,
-    uri::PathAndQuery,
-};
-use penstock_core::{ClientIdentity, CompletionQueue, Error, Kind, Protocol, Result};
+use http::{HeaderValue, Method, Response, Version, header::CONNECTION, request::Parts};
+use penstock_core::{ClientIdentity, CompletionQueue, Error, Protocol, Result};
 use penstock_wire::rest::error as wire;
-use std::{
-    sync::{Arc, atomic::Ordering},
-    time::Instant,
-};
+use std::sync::Arc;
 
 /// Protocols of a listener, and its clients.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +29,8 @@ pub(crate) struct ListenerScope {
     pub(crate) tcp: bool,
     /// Set where TLS is spoken, over which browsers use HTTP/2.
     pub(crate) tls: bool,
+    /// Set where connections begin with a header of the PROXY protocol.
+    pub(crate) proxied: bool,
     /// TCP port; 0 for Unix sockets.
     pub(crate) port: u16,
 }
@@ -49,8 +44,16 @@ pub(crate) struct Dispatcher {
     checks_hosts: bool,
     /// gRPC reflection, and unknown services.
     pub(super) grpc: Option<Router>,
+    /// Rules for web pages.
+    pages: Arc<PageRules>,
+    /// The routes behind those rules; `None` where there are no rules, or behind them.
+    behind_pages: Option<Arc<Self>>,
+    /// Set where the client of each request is to be found, by its key or by what a proxy says.
+    pub(super) finds_client: bool,
+    /// Set where the peer of the connection is a trusted proxy.
+    pub(super) is_forwarded: bool,
     /// Routes for the last key of the connection.
-    keyed: Keyed,
+    pub(super) keyed: Keyed,
 }
 
 impl Dispatcher {
@@ -68,7 +71,12 @@ impl Dispatcher {
             key: None,
         };
         let config = &context.app.config;
+        let pages = Arc::new(PageRules::new(config, scope.tls));
         Self {
+            pages,
+            behind_pages: None,
+            finds_client: wants_key(&context, scope.serves),
+            is_forwarded: false,
             checks_hosts: scope.tcp && hosts::are_checked(&config.allowed_hosts, scope.local),
             grpc: scope.serves.grpc.then(|| grpc::router(config.grpc_reflection)),
             scope,
@@ -81,36 +89,34 @@ impl Dispatcher {
     /// machine.
     pub(crate) fn for_connection(&self, client: ClientIdentity, local: bool) -> Self {
         let local_peer = local || self.context.local_peer;
-        self.in_context(Context { local_peer, client: Arc::new(client), ..self.context.clone() })
+        let is_forwarded = self.context.app.config.trusted_proxies.contain(client.address);
+        let context = Context { local_peer, client: Arc::new(client), ..self.context.clone() };
+        let routes = |context| {
+            let routes = self.in_context(context);
+            Self { is_forwarded, finds_client: routes.finds_client || is_forwarded, ..routes }
+        };
+        let has_rules = self.scope.serves.rest && !self.pages.is_empty();
+        Self { behind_pages: has_rules.then(|| Arc::new(routes(context.clone()))), ..routes(context) }
     }
 
-    fn in_context(&self, context: Context) -> Self {
+    pub(super) fn in_context(&self, context: Context) -> Self {
         let Self { scope, checks_hosts, ref grpc, .. } = *self;
-        Self { context, scope, checks_hosts, grpc: grpc.clone(), keyed: Keyed::default() }
-    }
-
-    /// Logs a client that speaks TLS to an address without it, once for the server.
-    pub(crate) fn log_tls_client(&self) {
-        let (app, port) = (&self.context.app, self.scope.port);
-        if !app.tls_client_logged.swap(true, Ordering::Relaxed) {
-            let text = format!("a client spoke TLS to port {port}, which has no certificate (tls_certificate)");
-            app.log.event(LogLevel::Warning, &text);
+        Self {
+            finds_client: wants_key(&context, scope.serves),
+            context,
+            scope,
+            checks_hosts,
+            grpc: grpc.clone(),
+            pages: Arc::clone(&self.pages),
+            behind_pages: None,
+            is_forwarded: false,
+            keyed: Keyed::default(),
         }
     }
 
-    /// Reports whether a request's key is to be checked. A listener for metrics only needs none.
-    pub(super) fn wants_key(&self) -> bool {
-        self.context.app.keys.is_some()
-            && self.context.key.is_none()
-            && (self.scope.serves.rest || self.scope.serves.grpc)
-    }
-
-    /// Returns the routes for the client of a request's key.
-    ///
-    /// # Errors
-    /// `Unauthenticated` for a key that is unknown or expired, `InvalidInput` for two keys.
-    pub(super) fn with_key(&self, headers: &HeaderMap) -> Result<Arc<Self>> {
-        self.keyed.find(&self.context, headers, |context| self.in_context(context))
+    /// Returns the protocols of the listener, and its clients.
+    pub(crate) const fn scope(&self) -> &ListenerScope {
+        &self.scope
     }
 
     /// Answers one REST request.
@@ -120,8 +126,11 @@ impl Dispatcher {
         body: &mut B,
         protocol: Protocol,
     ) -> Response<Body> {
-        if self.wants_key() {
-            return Box::pin(self.respond_with_key(head, body, protocol)).await;
+        if let Some(behind) = &self.behind_pages {
+            return Box::pin(behind.respond_to_page(&self.pages, (head, body), protocol)).await;
+        }
+        if self.finds_client {
+            return Box::pin(self.respond_to_client(head, body, protocol)).await;
         }
         let response = match self.context.app.log.logs_paths() {
             false => self.dispatch(head, body, protocol).await,
@@ -129,14 +138,6 @@ impl Dispatcher {
             true => Box::pin(self.dispatch_logged(head, body, protocol)).await,
         };
         self.close_if_draining(head.version < Version::HTTP_2, response)
-    }
-
-    async fn respond_with_key<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
-        match self.with_key(&head.headers) {
-            Ok(keyed) => keyed.respond(head, body, protocol).await,
-            Err(error) => self
-                .close_if_draining(head.version < Version::HTTP_2, rest::refusal(self.count_refused(&error), &error)),
-        }
     }
 
     /// Closes a connection of HTTP/1 with its response. HTTP/2 has no such header: its connections get GOAWAY.
@@ -147,22 +148,12 @@ impl Dispatcher {
         response
     }
 
-    /// Answers a request, and logs its path.
-    async fn dispatch_logged<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
-        let started = Instant::now();
-        let response = self.dispatch(head, body, protocol).await;
-        self.context.app.log.short(&ShortEntry {
-            method: head.method.as_str(),
-            path: head.uri.path_and_query().map_or_else(|| head.uri.path(), PathAndQuery::as_str),
-            status: response.status().as_u16().into(),
-            failed: response.status().as_u16() >= 400,
-            duration: started.elapsed(),
-            rows: response.headers().get(BATCH_SIZE_HEADER).and_then(|rows| rows.to_str().ok()),
-        });
-        response
-    }
-
-    async fn dispatch<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
+    pub(super) async fn dispatch<B: RequestBody>(
+        &self,
+        head: &Parts,
+        body: &mut B,
+        protocol: Protocol,
+    ) -> Response<Body> {
         let app = &self.context.app;
         if let Err(error) = self.check_host(head, protocol) {
             return rest::refusal(self.count_refused(&error), &error);
@@ -230,20 +221,6 @@ impl Dispatcher {
         }
     }
 
-    /// Logs a request that no route answers: there is no telemetry of it.
-    fn log_unknown(&self, head: &Parts, protocol: Protocol, response: &Response<Body>) {
-        let app = &self.context.app;
-        if !rest::is_of_no_route(response) || !(app.log.logs_requests() || app.log.is_enabled(LogLevel::Debug)) {
-            return;
-        }
-        let (kind, why) = match response.status() {
-            StatusCode::NOT_FOUND => (Kind::NotFound, "no such path"),
-            _ => (Kind::MethodNotAllowed, "the path has no such method"),
-        };
-        let error = Error::new(kind, format!("{} {}: {why}", head.method, head.uri.path()));
-        RequestTelemetry::start(app, protocol).unrouted(response.status().as_u16().into(), &error);
-    }
-
     /// Answers a request of the table. Web pages of other origins are refused here, for all of its routes.
     async fn table<B: RequestBody>(&self, endpoint: Endpoint<'_>, head: &Parts, body: &mut B) -> Response<Body> {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
@@ -305,6 +282,7 @@ mod tests {
             local: true,
             tcp: true,
             tls: false,
+            proxied: false,
             port: 0,
         };
         let dispatcher = Dispatcher::new(Arc::new(app), None, scope);

@@ -1,9 +1,15 @@
-//! Dispatchers of the clients of one connection, by their keys.
+//! Clients of requests: the one that a trusted proxy names, and that of the key.
 
-use super::Dispatcher;
-use crate::{keys::Authenticated, state::Context};
-use http::HeaderMap;
-use penstock_core::{ClientIdentity, Result};
+use super::{Dispatcher, forwarded};
+use crate::{
+    body::{Body, RequestBody},
+    keys::Authenticated,
+    rest,
+    settings::Serves,
+    state::Context,
+};
+use http::{HeaderMap, Response, Version, request::Parts};
+use penstock_core::{ClientIdentity, Protocol, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// The dispatcher of the last key of a connection. Most connections have requests of one client only.
@@ -40,4 +46,42 @@ impl Keyed {
         *last = Some((found, Arc::clone(&dispatcher)));
         Ok(dispatcher)
     }
+}
+
+impl Dispatcher {
+    /// Returns the routes for the client of a request: the one that a trusted proxy names, and that of the key.
+    ///
+    /// # Errors
+    /// `Unauthenticated` for a key that is unknown or expired, `InvalidInput` for two keys.
+    pub(super) fn for_client(&self, headers: &HeaderMap) -> Result<Arc<Self>> {
+        let proxies = &self.context.app.config.trusted_proxies;
+        if self.is_forwarded
+            && let Some(client) = forwarded::client(proxies, &self.context.client, headers)
+        {
+            let local = client.address.is_some_and(|address| address.is_loopback());
+            let context = Context { local, local_peer: local, client: Arc::new(client), ..self.context.clone() };
+            let forwarded = self.in_context(context);
+            return if forwarded.finds_client { forwarded.for_client(headers) } else { Ok(Arc::new(forwarded)) };
+        }
+        self.keyed.find(&self.context, headers, |context| self.in_context(context))
+    }
+
+    /// Answers a request after its client is found.
+    pub(super) async fn respond_to_client<B: RequestBody>(
+        &self,
+        head: &Parts,
+        body: &mut B,
+        protocol: Protocol,
+    ) -> Response<Body> {
+        match self.for_client(&head.headers) {
+            Ok(found) => found.respond(head, body, protocol).await,
+            Err(error) => self
+                .close_if_draining(head.version < Version::HTTP_2, rest::refusal(self.count_refused(&error), &error)),
+        }
+    }
+}
+
+/// Reports whether a request's key is to be checked. A listener for metrics only needs none.
+pub(super) fn wants_key(context: &Context, serves: Serves) -> bool {
+    context.app.keys.is_some() && context.key.is_none() && (serves.rest || serves.grpc)
 }

@@ -2,8 +2,11 @@
 
 mod calls;
 mod dispatcher;
+mod forwarded;
 mod host_syntax;
 mod hosts;
 mod keyed;
+mod logs;
+mod pages;
 
 pub(crate) use dispatcher::{Dispatcher, ListenerScope};

@@ -31,6 +31,7 @@ impl InProcess {
             local: true,
             tcp: false,
             tls: false,
+            proxied: false,
             port: 0,
         };
         let dispatcher = Dispatcher::new(Arc::clone(&app), None, served);

@@ -3,11 +3,11 @@
 
 use super::{
     client_addresses::ClientAddresses,
-    connection::{ConnectionSettings, builder, serve},
+    connection::{ConnectionSettings, builder},
     connections::{Connections, Lifecycle},
-    handshake::{ServerTls, client_certificate},
+    handshake::ServerTls,
     listen::{Bound, BoundSocket, SocketFile, StartError},
-    place::Place,
+    new_connection::take_over,
 };
 use crate::{
     dispatch::{Dispatcher, ListenerScope},
@@ -15,7 +15,7 @@ use crate::{
     settings::{Address, StallSettings},
     state::App,
 };
-use penstock_core::{ClientIdentity, CompletionQueue};
+use penstock_core::CompletionQueue;
 use penstock_tls::Alpn;
 use std::{
     io,
@@ -26,15 +26,15 @@ use std::{
     time::Duration,
 };
 use tokio::{
-    net::{TcpListener, TcpStream, UnixListener, UnixStream},
+    net::{TcpListener, UnixListener},
     sync::{mpsc, watch},
     time::sleep,
 };
 
 /// An accepted socket, the index of its listener, and the address of its client; `None` for Unix sockets.
-type Accepted = (Socket, usize, Option<SocketAddr>);
+pub(super) type Accepted = (Socket, usize, Option<SocketAddr>);
 
-enum Socket {
+pub(super) enum Socket {
     Tcp(StdTcpStream),
     Unix(StdUnixStream),
 }
@@ -48,21 +48,21 @@ pub(crate) struct IoThreads {
 
 /// State of an I/O thread, for its connections.
 #[derive(Clone)]
-struct IoThread {
-    app: Arc<App>,
+pub(super) struct IoThread {
+    pub(super) app: Arc<App>,
     /// Dispatcher of each listener.
-    dispatchers: Arc<[Dispatcher]>,
-    settings: ConnectionSettings,
+    pub(super) dispatchers: Arc<[Dispatcher]>,
+    pub(super) settings: ConnectionSettings,
     lifecycle: watch::Receiver<Lifecycle>,
-    open: Arc<AtomicUsize>,
+    pub(super) open: Arc<AtomicUsize>,
     /// `None` without a limit.
-    addresses: Option<Arc<ClientAddresses>>,
+    pub(super) addresses: Option<Arc<ClientAddresses>>,
     /// TLS of each listener.
-    encrypted: Arc<[Encrypted]>,
+    pub(super) encrypted: Arc<[Encrypted]>,
 }
 
 /// TLS of a listener, with the protocols that it offers; `None` for plain connections.
-type Encrypted = Option<(Arc<ServerTls>, Alpn)>;
+pub(super) type Encrypted = Option<(Arc<ServerTls>, Alpn)>;
 
 /// Returns the number of processors of this process: those of its affinity, within its control group's CPU quota.
 /// A quota is rounded down; at least 1.
@@ -185,7 +185,9 @@ fn served(bound: &Bound) -> ListenerScope {
         Address::Tcp(address) => (true, address.port()),
         Address::Unix(_) => (false, 0),
     };
-    ListenerScope { serves: bound.serves, local: bound.address.is_local(), tcp, tls: bound.tls, port }
+    // Clients of a proxy are anywhere.
+    let local = bound.address.is_local() && !bound.proxied;
+    ListenerScope { serves: bound.serves, local, tcp, tls: bound.tls, proxied: bound.proxied, port }
 }
 
 fn encrypted(bound: &Bound, tls: Option<&Arc<ServerTls>>) -> Encrypted {
@@ -258,41 +260,5 @@ async fn accept(
             }
             Err(_) => {}
         }
-    }
-}
-
-/// Serves the connections of this thread.
-async fn take_over(thread_state: IoThread, mut inbox: mpsc::UnboundedReceiver<Accepted>) {
-    while let Some((socket, listener, peer)) = inbox.recv().await {
-        let IoThread { app, open, addresses, .. } = &thread_state;
-        let Some(place) = Place::take(app, open, addresses.as_ref().zip(peer)) else { continue };
-        let thread_state = thread_state.clone();
-        tokio::spawn(async move {
-            let _place = place;
-            let dispatcher = |certificate| {
-                let address = peer.map(|peer| peer.ip().to_canonical());
-                let client = ClientIdentity { address, certificate, ..ClientIdentity::default() };
-                let is_local = peer.is_none_or(|peer| Address::Tcp(peer).is_local());
-                Arc::new(thread_state.dispatchers[listener].for_connection(client, is_local))
-            };
-            match socket {
-                Socket::Tcp(socket) => {
-                    let Ok(socket) = TcpStream::from_std(socket) else { return };
-                    let Some((tls, alpn)) = &thread_state.encrypted[listener] else {
-                        return serve(socket, dispatcher(None), thread_state.settings).await;
-                    };
-                    // Boxed: a plain connection has no room for it.
-                    if let Some(socket) = Box::pin(tls.accept(socket, *alpn)).await {
-                        let certificate = client_certificate(&socket);
-                        Box::pin(serve(socket, dispatcher(certificate), thread_state.settings.clone())).await;
-                    }
-                }
-                Socket::Unix(socket) => {
-                    if let Ok(socket) = UnixStream::from_std(socket) {
-                        serve(socket, dispatcher(None), thread_state.settings).await;
-                    }
-                }
-            }
-        });
     }
 }

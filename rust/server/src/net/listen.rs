@@ -56,6 +56,8 @@ pub(crate) struct Bound {
     pub(crate) address: Address,
     pub(crate) serves: Serves,
     pub(crate) tls: bool,
+    /// Connections begin with a header of the PROXY protocol.
+    pub(crate) proxied: bool,
 }
 
 #[derive(Debug)]
@@ -94,7 +96,7 @@ pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
         bound.map_err(|reason| StartError::Bind { address: listener.address.to_string(), reason })?;
     let serves = listener.serves;
     let tls = listener.tls && matches!(address, Address::Tcp(_));
-    Ok(Bound { socket, address, serves, tls })
+    Ok(Bound { socket, address, serves, tls, proxied: listener.proxied })
 }
 
 fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {

@@ -10,7 +10,9 @@ mod handshake;
 mod in_process;
 mod io_thread;
 mod listen;
+mod new_connection;
 mod place;
+mod proxy_protocol;
 mod server;
 mod tracked_body;
 

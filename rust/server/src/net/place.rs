@@ -26,21 +26,27 @@ impl Place {
         client: Option<(&Arc<ClientAddresses>, SocketAddr)>,
     ) -> Option<Self> {
         let limits = &app.config.limits;
-        let mut place = Self { app: Arc::clone(app), open: Arc::clone(open), address: None };
+        let place = Self { app: Arc::clone(app), open: Arc::clone(open), address: None };
         app.metrics.connections.inc();
         if open.fetch_add(1, Ordering::AcqRel) >= limits.max_connections {
             tracing::warn!(limit = limits.max_connections, "a connection over the limit was closed");
             return None;
         }
-        if let Some((addresses, peer)) = client {
-            place.address = addresses.enter(peer.ip());
-            if place.address.is_none() {
-                let limit = limits.max_connections_per_address;
-                tracing::warn!(limit, address = %peer.ip(), "a connection over the limit of its address was closed");
-                return None;
-            }
+        match client {
+            Some((addresses, peer)) => place.of_client(addresses, peer),
+            None => Some(place),
         }
-        Some(place)
+    }
+
+    /// Counts the connection for its client; `None` if that has too many.
+    pub(crate) fn of_client(mut self, addresses: &Arc<ClientAddresses>, peer: SocketAddr) -> Option<Self> {
+        self.address = addresses.enter(peer.ip());
+        if self.address.is_none() {
+            let limit = self.app.config.limits.max_connections_per_address;
+            tracing::warn!(limit, address = %peer.ip(), "a connection over the limit of its address was closed");
+            return None;
+        }
+        Some(self)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{
     handshake::ServerTls,
     io_thread::IoThreads,
-    listen::{StartError, bind},
+    listen::{Bound, StartError, bind},
 };
 use crate::{
     settings::{Address, Config, Listener, Serves},
@@ -56,7 +56,12 @@ impl Server {
         let bound = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
         let listeners = bound
             .iter()
-            .map(|bound| Listener { address: bound.address.clone(), serves: bound.serves, tls: bound.tls })
+            .map(|&Bound { ref address, serves, tls, proxied, .. }| Listener {
+                address: address.clone(),
+                serves,
+                tls,
+                proxied,
+            })
             .collect();
         let descriptors = bound.iter().map(|bound| bound.socket.descriptor()).collect();
         let threads = Mutex::new(Some(IoThreads::start(&app, bound, tls.as_ref())?));

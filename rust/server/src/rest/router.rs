@@ -78,6 +78,11 @@ impl<'p> Endpoint<'p> {
         if is_hidden { Self::Unknown(path) } else { self }
     }
 
+    /// Reports whether it is the live page.
+    pub(crate) fn is_live_page(&self) -> bool {
+        matches!(self, Self::Path(routes, _) if routes.iter().any(|route| route.live))
+    }
+
     /// Returns the secret that requests of a method must carry. Without a route they count as metadata, or as inference
     /// for
     /// `POST`; so do other methods of a path that is open.

@@ -10,6 +10,7 @@ use super::{
     shared_cache::SharedCache,
     tls::Tls,
     tracing::Tracing,
+    web::{TrustedProxies, WebSettings},
 };
 use penstock_core::Dialect;
 use penstock_wire::{self as wire, coding::InflateLimits, rest::EncodeOptions};
@@ -22,6 +23,10 @@ pub struct Config {
     pub listeners: Vec<Listener>,
     /// Names, without port, that `Host` may have in addition to local ones; `*` for any.
     pub allowed_hosts: Vec<String>,
+    /// Rules for web pages of other origins.
+    pub web: WebSettings,
+    /// Peers that are believed about their clients.
+    pub trusted_proxies: TrustedProxies,
     /// Threads that do I/O, decode and encode; 0 chooses by the number of cores.
     pub io_threads: usize,
     /// Runs the whole work of each I/O thread, with preparations of the caller.
@@ -168,6 +173,8 @@ pub struct Listener {
     pub serves: Serves,
     /// Speaks TLS. Needs [`Config::tls`]; a Unix socket never does.
     pub tls: bool,
+    /// Its connections begin with a header of the PROXY protocol.
+    pub proxied: bool,
 }
 
 /// Protocols of a listener.
@@ -393,6 +400,8 @@ impl Default for Config {
         Self {
             listeners: Vec::new(),
             allowed_hosts: Vec::new(),
+            web: WebSettings::default(),
+            trusted_proxies: TrustedProxies::default(),
             io_threads: 0,
             io_thread_scope: |run| run(),
             limits: Limits::default(),

@@ -13,6 +13,7 @@ pub(crate) mod network;
 mod shared_cache;
 mod tls;
 mod tracing;
+mod web;
 
 pub use access::Access;
 pub(crate) use access::Requirement;
@@ -28,3 +29,5 @@ pub use liveness::{InterpreterProbe, ReadStacks, StallSettings};
 pub use shared_cache::SharedCache;
 pub use tls::Tls;
 pub use tracing::Tracing;
+pub(crate) use web::ANY_ORIGIN;
+pub use web::{TrustedProxies, WebSettings};

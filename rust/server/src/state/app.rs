@@ -75,6 +75,8 @@ pub(crate) struct App {
     pub(crate) changes: watch::Sender<()>,
     /// Set once a client has spoken TLS to an address without it.
     pub(crate) tls_client_logged: AtomicBool,
+    /// Set once a connection has not begun with the PROXY protocol where it is expected.
+    pub(crate) proxy_header_logged: AtomicBool,
     /// Time of the last log line about a failing shared cache.
     pub(crate) cache_failure_logged: Mutex<Option<Instant>>,
     phase: AtomicU8,
@@ -116,6 +118,7 @@ impl App {
             regions: Regions::default(),
             changes,
             tls_client_logged: AtomicBool::new(false),
+            proxy_header_logged: AtomicBool::new(false),
             cache_failure_logged: Mutex::new(None),
             phase: AtomicU8::new(Phase::Starting as u8),
             requests: AtomicUsize::new(0),
