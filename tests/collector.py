@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -65,7 +66,7 @@ def attributes(span: Span) -> dict[str, Any]:
 
 
 @contextmanager
-def collecting() -> Iterator[Collector]:
+def collecting(tls: ssl.SSLContext | None = None) -> Iterator[Collector]:
     """A collector that listens at its `url`."""
     collector = Collector()
 
@@ -81,9 +82,11 @@ def collecting() -> Iterator[Collector]:
             """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if tls is not None:
+        server.socket = tls.wrap_socket(server.socket, server_side=True)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
     thread.start()
-    collector.url = f"http://127.0.0.1:{server.server_port}"
+    collector.url = f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}"
     try:
         yield collector
     finally:

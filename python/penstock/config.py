@@ -164,9 +164,15 @@ class ServerConfig:
     otlp_endpoint: str = _setting(
         "auto",
         "text",
-        "OTLP collector for spans: http://HOST:PORT, off, or auto for OTEL_EXPORTER_OTLP_ENDPOINT",
+        "OTLP collector for spans: http, https, grpc or grpcs://HOST:PORT; off; auto for OTEL_EXPORTER_OTLP_ENDPOINT",
         computed="OTEL_EXPORTER_OTLP_ENDPOINT, else off",
     )
+    otlp_headers: str | None = _setting(
+        None, "secret", "headers of each export, NAME=VALUE,...; env:NAME or file:/path keep them secret"
+    )
+    otlp_ca: str | None = _setting(None, "text|off", "PEM file of the authorities of the collector's certificate")
+    otlp_certificate: str | None = _setting(None, "text|off", "PEM file of the certificate for the collector")
+    otlp_key: str | None = _setting(None, "text|off", "PEM file of its key")
     trace_sampler: str = _setting(
         "auto",
         "text",
@@ -287,10 +293,22 @@ class ServerConfig:
             raise ConfigError(f"cache_redis: {error}") from None
 
     @property
-    def tracing(self) -> otlp.Settings | None:
+    def _otlp_options(self) -> otlp.Options:
+        return otlp.Options(
+            endpoint=self.otlp_endpoint,
+            sampler=self.trace_sampler,
+            service=self.server_name or self.dialect,
+            headers=self.otlp_headers,
+            ca=self.otlp_ca,
+            certificate=self.otlp_certificate,
+            key=self.otlp_key,
+        )
+
+    @property
+    def tracing(self) -> otlp.Exporter | None:
         """Exporter settings from `otlp_endpoint` and `trace_sampler`. Rust reads it."""
         try:
-            return otlp.read(self.otlp_endpoint, self.trace_sampler, self.server_name or self.dialect, os.environ)
+            return otlp.read(self._otlp_options, os.environ)
         except ValueError as error:
             raise ConfigError(str(error)) from None
 

@@ -307,15 +307,33 @@ def test_tracing_is_off_by_default(monkeypatch: pytest.MonkeyPatch, environ: dic
 @pytest.mark.parametrize(
     ("options", "environ", "problem"),
     [
-        ({"otlp_endpoint": "https://a:1"}, {}, "otlp_endpoint: 'https://a:1' is not an address of a collector"),
+        ({"otlp_endpoint": "ftp://a:1"}, {}, "otlp_endpoint: 'ftp://a:1' is not an address of a collector"),
+        ({"otlp_endpoint": "grpc://a:1/v1"}, {}, "otlp_endpoint: 'grpc://a:1/v1' has a path, which gRPC does not use"),
+        (
+            {"otlp_endpoint": "http://a:1", "otlp_ca": "ca.pem"},
+            {},
+            "otlp_ca: the connection to the collector has no TLS, expected https:// or grpcs://",
+        ),
+        (
+            {"otlp_endpoint": "https://a:1", "otlp_key": "key.pem"},
+            {},
+            "otlp_certificate: a certificate needs its key in otlp_key, and a key its certificate",
+        ),
+        ({"otlp_endpoint": "http://a", "otlp_headers": "=x"}, {}, "otlp_headers: expected NAME=VALUE, separated"),
+        ({"otlp_endpoint": "http://a", "otlp_headers": "env:NOT_SET"}, {}, "otlp_headers: the variable 'NOT_SET'"),
+        (
+            {},
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "grpc://a:1"},
+            "OTEL_EXPORTER_OTLP_ENDPOINT: 'grpc://a:1' has a scheme of otlp_endpoint, expected http:// or https://",
+        ),
         ({"otlp_endpoint": "a:1"}, {}, "otlp_endpoint: 'a:1' is not an address"),
         ({"otlp_endpoint": "http://a:x"}, {}, "otlp_endpoint: 'http://a:x' is not an address"),
         ({"otlp_endpoint": "http://a", "trace_sampler": "some"}, {}, "trace_sampler: 'some' is not a sampler"),
         ({"otlp_endpoint": "http://a", "trace_sampler": "traceidratio:2"}, {}, "is not a sampler"),
         (
             {},
-            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"},
-            "OTEL_EXPORTER_OTLP_PROTOCOL: got 'grpc', expected http/protobuf; or otlp_endpoint=off",
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://a:1", "OTEL_EXPORTER_OTLP_PROTOCOL": "http/json"},
+            "OTEL_EXPORTER_OTLP_PROTOCOL: got 'http/json', expected http/protobuf or grpc; or otlp_endpoint=off",
         ),
     ],
 )

@@ -53,8 +53,8 @@ def _check_secret(text: str | None) -> None:
     access.key(text, os.environ)
 
 
-def _check_tracing(endpoint: str, sampler: str, server_name: str | None, dialect: str) -> None:
-    otlp.read(endpoint, sampler, server_name or dialect, os.environ)
+def _check_tracing(endpoint: str, sampler: str, service: str | None, *more: str | None) -> None:
+    otlp.read(otlp.Options(endpoint, sampler, service or "", *more), os.environ)
 
 
 def _check_pairs(certificates: Collection[str], keys: Collection[str]) -> None:
@@ -110,7 +110,13 @@ _RULES = tuple(
         (("restricted_access",), _check_access),
         (("api_key",), _check_secret),
         (("cache_redis",), _check_secret),
-        (("otlp_endpoint", "trace_sampler", "server_name", "dialect"), _check_tracing),
+        (
+            (
+                *("otlp_endpoint", "trace_sampler", "server_name"),
+                *("otlp_headers", "otlp_ca", "otlp_certificate", "otlp_key"),
+            ),
+            _check_tracing,
+        ),
         (("tls_certificate", "tls_key"), _check_pairs),
         (("tls_client", "tls_client_ca", "tls_certificate"), _check_client),
         (("tls_client_ca", "tls_client"), _check_of_clients),

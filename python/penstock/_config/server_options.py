@@ -68,6 +68,10 @@ class ServerOptions(TypedDict, total=False):
     access_log: Literal["off", "text", "json", "short"]
     log_level: Literal["off", "error", "warning", "info", "debug"]
     otlp_endpoint: str
+    otlp_headers: str | None
+    otlp_ca: str | None
+    otlp_certificate: str | None
+    otlp_key: str | None
     trace_sampler: str
     server_name: str | None
     server_version: str | None

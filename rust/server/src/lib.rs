@@ -21,7 +21,7 @@ pub use infer::sample;
 pub use keys::check_keys_file;
 pub use net::{InProcess, Server, StartError, processors};
 pub use observe::{MAX_NAME_BYTES, plain};
-pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, TlsSettings};
+pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, Outgoing, OutgoingSettings, TlsSettings};
 pub use settings::{
     Access, AccessLog, Action, Address, BatchingDebug, Build, Categories, Category, CloudEvents, Command, Compression,
     Config, Control, HeaderPattern, InterpreterProbe, KeySettings, Limits, Listener, LiveAccess, LogLevel,

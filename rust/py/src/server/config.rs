@@ -1,6 +1,6 @@
 //! `penstock.config.ServerConfig` read into the server's configuration. Durations are in seconds, 0 for none.
 
-use super::listeners::listeners;
+use super::{listeners::listeners, tracing::tracing};
 use crate::{
     convert::record::{attribute, read_record},
     errors::startup,
@@ -11,7 +11,7 @@ use penstock_core::{Dialect, Resources};
 use penstock_server::{
     Access, AccessLog, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
     Compression, Config, HeaderPattern, KeySettings, Limits, LiveAccess, LogLevel, MinVersion, PlatformRoutes,
-    Platforms, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, Tracing, TrustedProxies, WebSettings,
+    Platforms, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, TrustedProxies, WebSettings,
     default_max_inflight_bytes,
 };
 use pyo3::{PythonVersionInfo, prelude::*};
@@ -20,23 +20,10 @@ use std::{path::PathBuf, time::Duration};
 /// A `ServerConfig` of Python.
 pub(crate) struct ServerConfig<'a, 'py>(pub(crate) &'a Bound<'py, PyAny>);
 
-/// Endpoint, authority, path, headers, service, ratio of sampled requests, and whether clients decide.
-type TracingFields = (String, String, String, Vec<(String, String)>, String, f64, bool);
-
 impl<'py> ServerConfig<'_, 'py> {
     /// The configuration of a server that listens.
     pub(crate) fn listening(&self) -> PyResult<Config> {
-        let tracing: Option<TracingFields> = self.get("tracing")?;
-        let tracing = tracing.map(|(endpoint, authority, path, headers, service_name, ratio, parent_based)| Tracing {
-            endpoint,
-            authority,
-            path,
-            headers,
-            service_name,
-            ratio,
-            parent_based,
-        });
-        Ok(Config { listeners: listeners(self)?, tls: self.tls()?, tracing, ..self.silent()? })
+        Ok(Config { listeners: listeners(self)?, tls: self.tls()?, tracing: tracing(self.0)?, ..self.silent()? })
     }
 
     /// The configuration of a server without listeners.

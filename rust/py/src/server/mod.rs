@@ -8,6 +8,7 @@ mod model_host;
 mod models;
 mod probe;
 mod signals;
+mod tracing;
 mod warmup;
 
 use pyo3::prelude::*;

@@ -1,7 +1,9 @@
 //! Settings of the span exporter.
 
+use penstock_tls::Outgoing;
+
 /// Destination of spans, and the sampling of requests.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Tracing {
     /// The collector's URL, for log messages.
     pub endpoint: String,
@@ -9,6 +11,10 @@ pub struct Tracing {
     pub authority: String,
     /// Path and query that receive spans.
     pub path: String,
+    /// Sends over gRPC, in place of HTTP.
+    pub grpc: bool,
+    /// TLS of the connection; `None` for none.
+    pub tls: Option<Outgoing>,
     /// Headers of each export request.
     pub headers: Vec<(String, String)>,
     /// The name of this program in its traces.

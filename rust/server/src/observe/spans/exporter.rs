@@ -1,26 +1,21 @@
 //! Sends spans to a collector from a separate thread. Requests never wait for it: when its queue is full, or the
 //! collector refuses spans, they are dropped and counted.
 
-use super::record::attribute;
+use super::{
+    collector::{Collector, Failed},
+    record::attribute,
+};
 use crate::{
     observe::Log,
     settings::{LogLevel, Tracing},
 };
 use bytes::Bytes;
-use http::{
-    Request,
-    header::{CONTENT_TYPE, HOST},
-};
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use penstock_wire::generated::trace::{
     ExportTraceServiceRequest, InstrumentationScope, Resource, ResourceSpans, ScopeSpans, Span, any_value::Value,
 };
 use prometheus_client::metrics::counter::Counter;
 use prost::Message as _;
 use std::{
-    error::Error as StdError,
     sync::{
         Arc, OnceLock,
         mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel},
@@ -28,7 +23,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-use tokio::net::TcpStream;
 
 /// Spans that may wait.
 const QUEUE_CAPACITY: usize = 8192;
@@ -87,7 +81,9 @@ impl Exporter {
     fn start(&self) -> Option<SyncSender<Order>> {
         let (sender, orders) = sync_channel(QUEUE_CAPACITY);
         let sending = Sending {
-            settings: self.settings.clone(),
+            collector: Collector::new(self.settings.clone()),
+            endpoint: self.settings.endpoint.clone(),
+            service_name: self.settings.service_name.clone(),
             dropped: self.dropped.clone(),
             log: Arc::clone(&self.log),
             failing: false,
@@ -98,7 +94,10 @@ impl Exporter {
 }
 
 struct Sending {
-    settings: Tracing,
+    collector: Collector,
+    /// For log lines.
+    endpoint: String,
+    service_name: String,
     dropped: Counter,
     log: Arc<Log>,
     /// Set while a failure of the collector is logged.
@@ -136,7 +135,7 @@ impl Sending {
         let message = Bytes::from(self.message(spans).encode_to_vec());
         let mut again = AGAIN.iter();
         loop {
-            let sent = tokio::time::timeout(PATIENCE, post(&self.settings, message.clone())).await;
+            let sent = tokio::time::timeout(PATIENCE, self.collector.send(&message)).await;
             let failed = match sent {
                 Ok(Ok(())) => {
                     self.failing = false;
@@ -150,7 +149,7 @@ impl Sending {
                 None => {
                     self.dropped.inc_by(count);
                     if !std::mem::replace(&mut self.failing, true) {
-                        let text = format!("spans do not reach {}: {}", self.settings.endpoint, failed.text);
+                        let text = format!("spans do not reach {}: {}", self.endpoint, failed.text);
                         self.log.event(LogLevel::Warning, &text);
                     }
                     return;
@@ -160,50 +159,10 @@ impl Sending {
     }
 
     fn message(&self, spans: Vec<Span>) -> ExportTraceServiceRequest {
-        let name = Value::StringValue(self.settings.service_name.clone());
+        let name = Value::StringValue(self.service_name.clone());
         let resource = Resource { attributes: vec![attribute("service.name", name)] };
         let scope = InstrumentationScope { name: "penstock".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
         let scope_spans = vec![ScopeSpans { scope: Some(scope), spans }];
         ExportTraceServiceRequest { resource_spans: vec![ResourceSpans { resource: Some(resource), scope_spans }] }
     }
-}
-
-/// Failure of a message, and whether a retry may help.
-struct Failed {
-    text: String,
-    again: bool,
-}
-
-impl<E: StdError> From<E> for Failed {
-    fn from(error: E) -> Self {
-        Self { text: error.to_string(), again: true }
-    }
-}
-
-/// Bytes of a response that are read.
-const MAX_RESPONSE_BYTES: usize = 64 << 10;
-
-async fn post(settings: &Tracing, message: Bytes) -> Result<(), Failed> {
-    let stream = TcpStream::connect(&settings.authority).await?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    let mut request =
-        Request::post(&settings.path).header(HOST, &settings.authority).header(CONTENT_TYPE, "application/x-protobuf");
-    for (name, value) in &settings.headers {
-        request = request.header(name, value);
-    }
-    let request = request.body(Full::new(message))?;
-    let exchange = async move {
-        let response = sender.send_request(request).await?;
-        let status = response.status();
-        // Read to the end, so that the connection is not reset.
-        let _ = Limited::new(response.into_body(), MAX_RESPONSE_BYTES).collect().await;
-        Ok::<_, hyper::Error>(status)
-    };
-    let (status, _) = tokio::join!(exchange, connection);
-    let status = status?;
-    if status.is_success() {
-        return Ok(());
-    }
-    let again = matches!(status.as_u16(), 429 | 502 | 503 | 504);
-    Err(Failed { text: format!("it answers with status {}", status.as_u16()), again })
 }

@@ -1,5 +1,6 @@
 //! Tracing: sampling of requests, their spans, and the export to a collector.
 
+mod collector;
 mod exporter;
 mod record;
 mod request;
