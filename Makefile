@@ -56,8 +56,8 @@ test-py: $(WHEEL) .make/dev .make/examples ## Run the tests in tests/ on the ins
 	$(BIN)/python $(MODE) -m pytest -n $(JOBS) --dist loadfile --reruns 1 -rR -m "not serial"
 	$(BIN)/python $(MODE) -m pytest -m serial
 
-chaos: $(WHEEL) .make/dev ## Run mixed load with faults for MINUTES (1), and check that nothing is lost, mixed or leaked
-	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) --json .make/chaos.json
+chaos: $(WHEEL) .make/dev ## Run mixed load with faults for MINUTES (1), with TLS=1 over TLS with keys, and check that nothing is lost, mixed or leaked
+	$(BIN)/python -m tests.chaos --minutes $(or $(MINUTES),1) $(if $(TLS),--tls) --json .make/chaos.json
 
 browser: ## Install Chromium for the tests of the page at /docs
 	@missing=()

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -60,26 +61,27 @@ class HttpResponse:
         raise KeyError(name)
 
 
-def connect(url: str) -> socket.socket:
-    """A socket to a server, from its printed URL."""
+def connect(url: str, tls: ssl.SSLContext | None = None) -> socket.socket:
+    """A socket to a server, from its printed URL; with `tls` for https."""
     if url.startswith("unix:"):
         sock = socket.socket(socket.AF_UNIX)
         sock.settimeout(PATIENCE)
         sock.connect(url.removeprefix("unix:"))
         return sock
-    host, port = url.removeprefix("http://").rsplit(":", 1)
-    return socket.create_connection((host, int(port)), timeout=PATIENCE)
+    host, port = url.partition("://")[2].rsplit(":", 1)
+    sock = socket.create_connection((host, int(port)), timeout=PATIENCE)
+    return sock if tls is None else tls.wrap_socket(sock, server_hostname=host)
 
 
 class Connection(http.client.HTTPConnection):
     """A kept-alive connection to a TCP or Unix socket."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
         super().__init__("localhost", timeout=PATIENCE)
-        self._url = url
+        self._url, self._tls = url, tls
 
     def connect(self) -> None:
-        self.sock = connect(self._url)
+        self.sock = connect(self._url, self._tls)
 
     def __enter__(self) -> Self:
         return self

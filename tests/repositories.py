@@ -6,6 +6,7 @@ import base64
 import http.client
 import json
 import os
+import ssl
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -61,12 +62,16 @@ class Repository:
 class RepositoryClient:
     """A client of the repository API, with a new connection for each request."""
 
-    def __init__(self, url: str) -> None:
-        self.address = url.removeprefix("http://")
+    def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
+        self.address, self.tls = url.partition("://")[2], tls
 
     def __call__(self, method: str, path: str, document: Any = None, **headers: str) -> tuple[int, Any]:
         """The status and the JSON of a response."""
-        connection = http.client.HTTPConnection(self.address, timeout=20)
+        connection = (
+            http.client.HTTPConnection(self.address, timeout=20)
+            if self.tls is None
+            else http.client.HTTPSConnection(self.address, timeout=20, context=self.tls)
+        )
         try:
             connection.request(method, path, None if document is None else json.dumps(document), headers)
             response = connection.getresponse()

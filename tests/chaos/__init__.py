@@ -4,4 +4,5 @@ import sys
 from pathlib import Path
 
 # Helpers shared by all test folders.
-sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+TESTS = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(TESTS), str(TESTS / "observing")]

@@ -30,8 +30,9 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1, help="seed of the random calls; their interleaving still varies")
     parser.add_argument("--json", type=Path, help="file for the report as JSON")
+    parser.add_argument("--tls", action="store_true", help="TLS, client certificates and keys")
     options = parser.parse_args()
-    report = run(options.minutes, options.seed)
+    report = run(options.minutes, options.seed, tls=options.tls)
     if options.json:
         options.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
     print(text(report))

@@ -84,7 +84,7 @@ def sequence(client: ProtocolClient) -> None:
 def reads_slowly(client: ProtocolClient) -> None:
     """A client that takes its time over an answer of megabytes gets all of it."""
     x = client.row(500_000)
-    with connect(client.http) as sock:
+    with connect(client.access.http, client.access.tls) as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         sock.sendall(_request(x))
         time.sleep(client.random.uniform(0.05, 0.3))
@@ -123,7 +123,7 @@ def bad_body(client: ProtocolClient) -> None:
 def disconnects_while_sending(client: ProtocolClient) -> None:
     """Disconnects at a random point of the request."""
     request = _request(client.row(client.width()))
-    sock = connect(client.http)
+    sock = connect(client.access.http, client.access.tls)
     sock.sendall(request[: int(len(request) * client.random.choice((0.001, 0.1, 0.5, 0.99, 1)))])
     if client.random.random() < 0.5:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))

@@ -7,14 +7,13 @@ import json
 import random
 from typing import Any
 
-import grpc
 import numpy as np
 from tritonclient.grpc import service_pb2 as pb
 from tritonclient.grpc import service_pb2_grpc
 
-from http_by_hand import Connection, HttpResponse, binary_body, json_body, to_response
-from penstock import Client
+from http_by_hand import HttpResponse, binary_body, json_body, to_response
 
+from .access import Access
 from .tally import RefusedError, Tally, WrongError
 
 Array = np.ndarray[Any, Any]
@@ -32,12 +31,12 @@ def check(name: str, actual: Array, expected: Array) -> None:
 class ProtocolClient:
     """Connections of one thread over every protocol, reused until an error."""
 
-    def __init__(self, url: str, target: str, tally: Tally, seed: int) -> None:
-        self.http, self.tally, self.random = url, tally, random.Random(seed)
-        self.connection = Connection(url)
-        self.channel = grpc.insecure_channel(target, options=[("grpc.max_receive_message_length", -1)])
+    def __init__(self, access: Access, tally: Tally, seed: int) -> None:
+        self.access, self.tally, self.random = access, tally, random.Random(seed)
+        self.connection = access.connection()
+        self.channel = access.channel()
         self.stub = service_pb2_grpc.GRPCInferenceServiceStub(self.channel)
-        self.native = Client(url, timeout=30)
+        self.native = access.native()
 
     def close(self) -> None:
         self.connection.close()
@@ -65,7 +64,7 @@ class ProtocolClient:
                     raise error from None
         except BaseException:
             self.connection.close()
-            self.connection = Connection(self.http)
+            self.connection = self.access.connection()
             raise
         if response.headers.get("connection") == "close":
             self.connection.close()

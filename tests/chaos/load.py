@@ -6,6 +6,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+from .access import Access
 from .clients import ProtocolClient, check
 from .models import SLOW_SECONDS
 from .tally import Tally
@@ -19,8 +20,7 @@ OVERLOADED = frozenset({429})
 class Load:
     """Latencies of responses at shares of the capacity of `slow`."""
 
-    http: str
-    grpc: str
+    access: Access
     tally: Tally
     latencies: dict[float, list[float]] = field(default_factory=dict)
     refused: dict[float, int] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Load:
         numbers = iter(range(int(seconds / interval)))
 
         def send_requests(seed: int) -> None:
-            client = ProtocolClient(self.http, self.grpc, self.tally, seed)
+            client = ProtocolClient(self.access, self.tally, seed)
             while True:
                 with lock:
                     number = next(numbers, None)

@@ -11,11 +11,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+from observe import free_ports
+
 from http_by_hand import get, metric_at
-from repositories import Repository, RepositoryClient
+from repositories import Repository
 from serving_process import Serving
 from waiting import until
 
+from .access import Access, write_certificates
 from .calls import FAULTY, KILLED, VALID, pool
 from .clients import ProtocolClient
 from .load import Load
@@ -33,17 +36,17 @@ the run are comparable."""
 class Run:
     """Shared state of the threads of a run."""
 
-    def __init__(self, server: Serving, repository: Repository, seed: int) -> None:
-        self.server, self.repository, self.seed = server, repository, seed
-        self.tally, self.load = Tally(), Load(server.http, server.grpc, Tally())
-        self.load.tally = self.tally
+    def __init__(self, server: Serving, access: Access, repository: Repository, seed: int) -> None:
+        self.server, self.access, self.repository, self.seed = server, access, repository, seed
+        self.tally = Tally()
+        self.load = Load(access, self.tally)
         self.stop, self.mixing = threading.Event(), threading.Event()
         self.factor, self.reloads, self.killed = 1, 0, 0
         self.crashed: list[BaseException] = []
 
     def call_randomly(self, index: int) -> None:
         """Makes random calls."""
-        client = ProtocolClient(self.server.http, self.server.grpc, self.tally, self.seed + index)
+        client = ProtocolClient(self.access, self.tally, self.seed + index)
         while not self.stop.is_set():
             if not self.mixing.wait(0.1):
                 continue
@@ -54,7 +57,7 @@ class Run:
 
     def reload(self) -> None:
         """Replaces a model with new versions."""
-        client = RepositoryClient(self.server.http)
+        client = self.access.repository()
         while not self.stop.wait(0.5):
             self.repository.put("times", "1", self.factor + 1)
             status, message = client.load("times")
@@ -74,7 +77,7 @@ class Run:
 
     def call_pool(self, index: int) -> None:
         """Calls `pool` without pause, so that a kill interrupts a batch."""
-        client = ProtocolClient(self.server.http, self.server.grpc, self.tally, self.seed - 1 - index)
+        client = ProtocolClient(self.access, self.tally, self.seed - 1 - index)
         while not self.stop.is_set():
             if self.mixing.wait(0.1):
                 self.tally.run("pool", lambda: pool(client), KILLED)
@@ -82,7 +85,7 @@ class Run:
 
     def call_reloaded(self) -> None:
         """Calls the model that is replaced; the old or the new version responds."""
-        client = RepositoryClient(self.server.http)
+        client = self.access.repository()
 
         def call() -> None:
             lowest = self.factor
@@ -133,7 +136,7 @@ class Run:
         return self.report(watch)
 
     def report(self, watch: Watch) -> dict[str, Any]:
-        url, tally = self.server.http, self.tally
+        url, tally = self.access.metrics, self.tally
         remaining = {}
         until(
             lambda: metric_at(url, "penstock_processes") == POOL_PROCESSES, "the restart of the last killed processes"
@@ -163,15 +166,20 @@ class Run:
         }
 
 
-def run(minutes: float, seed: int) -> dict[str, Any]:
-    """Serves, runs for some minutes, drains, and reports."""
+def run(minutes: float, seed: int, *, tls: bool = False) -> dict[str, Any]:
+    """Serves, runs for some minutes, drains, and reports. With `tls` each request has a key too."""
     with tempfile.TemporaryDirectory() as folder:
         repository = Repository(Path(folder) / "models")
         repository.put("times", "1", 1)
         control = ("--repository", str(repository.path), "--model-control", "explicit", "--load-models", "times")
-        address = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0")
-        with Serving("models.py", *address, *control, folder=Path(__file__).parent) as server:
-            report = Run(server, repository, seed).run_all(minutes * 60)
+        (port,) = free_ports(1)
+        metrics = f"127.0.0.1:{port}"
+        address = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--listeners", f"metrics=plain:{metrics}")
+        files = write_certificates(Path(folder)) if tls else []
+        with Serving("models.py", *address, *control, *files, folder=Path(__file__).parent) as server:
+            grpc = server.grpc.partition("://")[2] or server.grpc
+            access = Access(server.http, grpc, f"http://{metrics}", Path(folder) if tls else None)
+            report = Run(server, access, repository, seed).run_all(minutes * 60)
             server.signal(signal.SIGTERM)
             report["exit status"] = server.exit_status()
             report["panics"] = server.err.count("panicked")
