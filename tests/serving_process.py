@@ -24,7 +24,7 @@ class Serving:
     """Runs the command line, after the words of `prefix`; on exit, the process is killed if it still runs.
 
     With `script`, that Python file is run instead, which calls `penstock.serve`. Imports of large libraries may need
-    more `patience`, in seconds.
+    more `patience`, in seconds. It inherits the `descriptors`.
     """
 
     def __init__(
@@ -38,6 +38,7 @@ class Serving:
         command: str = "serve",
         script: str | None = None,
         patience: float = PATIENCE,
+        descriptors: Sequence[int] = (),
     ) -> None:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("PENSTOCK_")}
         self.process = subprocess.Popen(
@@ -47,6 +48,7 @@ class Serving:
             stdout=subprocess.PIPE,
             stderr=stderr or subprocess.PIPE,
             text=True,
+            pass_fds=descriptors,
         )
         self._lines: dict[str, list[str]] = {"out": [], "err": []}
         assert self.process.stdout

@@ -158,13 +158,32 @@ class Signals:
 class Server:
     """Server: listens, decodes, queues, batches, calls handlers and responds."""
 
-    def __new__(cls, definitions: list[Definition], config: ServerConfig) -> Server: ...
+    def __new__(
+        cls, definitions: list[Definition], config: ServerConfig, handed_over: list[tuple[str, int]] = ...
+    ) -> Server:
+        """Makes a server.
+
+        Args:
+            definitions: The models.
+            config: The settings.
+            handed_over: Sockets of a server that this one replaces: address as configured, and descriptor.
+        """
+
     def start(self) -> None:
-        """Binds, loads every model and returns when all are ready.
+        """Binds, loads every model and returns when all are loaded. Inference is refused until `set_ready`.
 
         Raises:
             StartupError: a port is in use, or a model cannot be loaded.
         """
+
+    def set_ready(self) -> None:
+        """Serves requests, and accepts connections on inherited sockets too."""
+
+    def hand_over(self) -> None:
+        """Leaves the listening sockets to another process. Open connections ask their clients to open others."""
+
+    def is_deserted(self) -> bool:
+        """Returns whether no client is connected any more, after `hand_over`."""
 
     @property
     def http_address(self) -> str | None:
@@ -183,8 +202,8 @@ class Server:
         """The address of the metrics listener; None when off or not started."""
 
     @property
-    def descriptors(self) -> list[int]:
-        """The listening descriptors until the server has stopped; empty before the start."""
+    def sockets(self) -> list[tuple[str, int]]:
+        """The listening sockets: address as configured, and descriptor. Empty before the start."""
 
     def wait(self, timeout: float | None) -> bool:
         """Blocks until the server has stopped; signals interrupt the wait. Returns whether it has stopped."""

@@ -1,6 +1,6 @@
 """Settings of the server.
 
-Order of precedence: arguments, command line, `PENSTOCK_*` environment, `penstock.toml`, defaults.
+Order of precedence: arguments, sockets of systemd, command line, `PENSTOCK_*` environment, `penstock.toml`, defaults.
 Each field of `ServerConfig` is an argument, a flag (`--idle-timeout`), a variable (`PENSTOCK_IDLE_TIMEOUT`) and a
 key of the `[server]` table. Text values may have units: sizes `64MiB`, `1GB`; durations `500ms`, `30s`, `2m`.
 """
@@ -43,7 +43,7 @@ class ServerConfig:
         ConfigError: an invalid value; the message names the setting.
     """
 
-    http: str | None = _setting("127.0.0.1:8000", "address", "HTTP address: HOST:PORT, PORT, unix:/path, or off")
+    http: str | None = _setting("127.0.0.1:8000", "address", "HTTP address: HOST:PORT, PORT, unix:/path, fd:N, or off")
     grpc: str | None = _setting(
         "127.0.0.1:8001", "address|same", "gRPC address, in the same forms, or `same` for the HTTP port"
     )
@@ -267,6 +267,12 @@ class ServerConfig:
         # Secrets are read too, so that a missing one is reported before models are loaded.
         for broken in rules.broken({entry.name: getattr(self, entry.name) for entry in fields(self)}):
             raise ConfigError(broken.message)
+
+    @property
+    def addresses(self) -> list[str]:
+        """All addresses that are on, as configured."""
+        further = [entry.partition("=")[2] for entry in self.listeners]
+        return [address for address in (self.http, self.grpc, *further, self.admin) if address not in (None, "same")]
 
     @property
     def access_rules(self) -> list[access.Rule]:

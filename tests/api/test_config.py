@@ -15,7 +15,7 @@ from penstock.config import load_config
 
 LISTENER = (
     "http=ADDRESS, grpc=ADDRESS or metrics=ADDRESS, where ADDRESS is HOST:PORT or PORT with a port from 0 to 65535, "
-    "or unix:/path"
+    "unix:/path, or fd:N"
 )
 
 
@@ -189,7 +189,7 @@ def test_text_is_parsed_to_a_typed_value(name: str, text: str, value: Any) -> No
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("http", "h", "'h' is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off"),
+        ("http", "h", "'h' is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, fd:N, or off"),
         ("http", "65536", "'127.0.0.1:65536' is not HOST:PORT or PORT"),
         ("http", "h:65536", "'h:65536' is not HOST:PORT"),
         ("http", "::1:8000", "'::1:8000' is not HOST:PORT"),

@@ -97,7 +97,7 @@ def test_all_problems_are_found_with_their_places(tmp_path: Path) -> None:
         defaults=[Defaults("integration toy", {"http": "x", "htp": "1"})],
     )
     problems = resolve(ServerConfig, given).problems
-    address = "is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off"
+    address = "is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, fd:N, or off"
     assert problems == [
         f"integration toy: http: 'x' {address}",
         "integration toy: unknown setting 'htp', did you mean 'http'?",

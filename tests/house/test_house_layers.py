@@ -29,6 +29,7 @@ UNSAFE_IN = {
     "rust/py/src/convert/borrow.rs",
     "rust/py/src/convert/from_numpy.rs",
     "rust/py/src/convert/to_numpy.rs",
+    "rust/py/src/descriptors.rs",
     "rust/py/src/exit.rs",
     "rust/py/src/stacks.rs",
 }

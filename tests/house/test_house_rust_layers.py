@@ -57,6 +57,7 @@ LAYERS = {
     "py": (
         "seconds",
         "exit",
+        "descriptors",
         "attach",
         "wakeup",
         "errors",

@@ -190,7 +190,7 @@ def test_integration_is_the_origin_of_its_settings_and_models(
         ({"htp": "1"}, "the integration toy: unknown setting 'htp', did you mean 'http'?"),
         (
             {"http": "here"},
-            "the integration toy: http: 'here' is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, "
+            "the integration toy: http: 'here' is not HOST:PORT or PORT with a port from 0 to 65535, unix:/path, fd:N, "
             "or off",
         ),
     ],

@@ -84,7 +84,7 @@ def test_unresolvable_host_is_rejected(app: Path) -> None:
     status, error = failure(app.parent, "app.py", "--http", "no-such-host.invalid:0", "--grpc", "off")
     assert (status, error) == (
         1,
-        "penstock: error: cannot listen on no-such-host.invalid:0: expected HOST:PORT or unix:/path\n",
+        "penstock: error: cannot listen on no-such-host.invalid:0: expected HOST:PORT, unix:/path or fd:N\n",
     )
 
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._cli.settings import add_settings
+from penstock._config import inherited
 from penstock._config.resolve import Sources, resolve
 from penstock._config.sources import Defaults
 from penstock._runtime import progress, tracebacks
@@ -131,6 +132,7 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
         command = options.command
         print(f"penstock {command}: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return None
+    inherited.claim(config.addresses, os.environ)
     if config.pid_file is not None:
         # The user's code may change the working directory.
         config = replace(config, pid_file=os.path.abspath(config.pid_file))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import re
+import socket
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any
 
 __all__ = [
@@ -15,6 +18,7 @@ __all__ = [
     "bare",
     "check_conflicts",
     "check_entry",
+    "descriptor",
     "entry_with_host",
     "is_address",
     "is_local",
@@ -35,17 +39,19 @@ KINDS = ("http", "grpc", "metrics")
 
 _EXPECTED = (
     f"{', '.join(f'{kind}=ADDRESS' for kind in KINDS[:-1])} or {KINDS[-1]}=ADDRESS, "
-    "where ADDRESS is HOST:PORT or PORT with a port from 0 to 65535, or unix:/path"
+    "where ADDRESS is HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or fd:N"
 )
 
 
 def is_address(value: object) -> bool:
-    """Returns whether a value is HOST:PORT or unix:/path, which may begin with proxy:, with plain:, or with both."""
+    """Returns whether a value is HOST:PORT, unix:/path or fd:N, which may begin with proxy:, plain:, or both."""
     if not isinstance(value, str):
         return False
     value = bare(value)
     if value.startswith("unix:"):
         return len(value) > len("unix:") and "\0" not in value
+    if value.startswith("fd:"):
+        return descriptor(value) is not None
     match = re.fullmatch(r"(\[[0-9A-Fa-f:.%a-z]+\]|[^\s:/\[\]]+):([0-9]{1,5})", value)
     return match is not None and int(match[2]) <= 65535
 
@@ -55,10 +61,19 @@ def bare(address: str) -> str:
     return address.removeprefix(PROXY).removeprefix(PLAIN)
 
 
+def descriptor(address: str | None) -> int | None:
+    """The number of fd:N, a listening socket that the process has inherited; None for other addresses."""
+    # Those below are the standard streams.
+    match = re.fullmatch(r"fd:([3-9]|[1-9][0-9]{1,5})", bare(address or ""))
+    return None if match is None else int(match[1])
+
+
 def is_local(address: str) -> bool:
     """Returns whether only programs of this machine reach an address, and not a proxy's clients."""
     if address.startswith(PROXY):
         return False
+    if (number := descriptor(address)) is not None:
+        return _is_local_socket(number)
     address = bare(address)
     host = address.rpartition(":")[0].strip("[]")
     if address.startswith("unix:") or host == "localhost":
@@ -68,6 +83,14 @@ def is_local(address: str) -> bool:
     except ValueError:
         return False
     return (getattr(found, "ipv4_mapped", None) or found).is_loopback
+
+
+def _is_local_socket(number: int) -> bool:
+    with suppress(OSError), socket.socket(fileno=os.dup(number)) as inherited:
+        if inherited.family in (socket.AF_INET, socket.AF_INET6):
+            return is_local(f"{inherited.getsockname()[0]}:0")
+    # A Unix socket, or none, which the start refuses.
+    return True
 
 
 def with_host(text: Any) -> Any:

@@ -90,6 +90,7 @@ def resolve(kind: type[T], given: Sources) -> Resolved[T]:
         sources.from_file(path, known),
         sources.from_environment(environ, known),
         sources.from_command_line(given.command_line, known),
+        sources.from_inherited(environ, known),
         arguments,
     ]
     other_names.warn_of_variables(environ, known)

@@ -76,7 +76,7 @@ def check(kind: str, value: Any) -> None:
 def _check_single(kind: str, value: Any) -> None:
     if kind in ("address", "address|same"):
         is_address = listeners.is_address(value) or (kind == "address|same" and value == "same")
-        _require(is_address, value, "HOST:PORT or PORT with a port from 0 to 65535, unix:/path, or off")
+        _require(is_address, value, "HOST:PORT or PORT with a port from 0 to 65535, unix:/path, fd:N, or off")
     elif kind == "seconds":
         _require(_is_number(value) and 0 <= value <= LONGEST_SECONDS, value, "a duration of 0 seconds to 366 days")
     elif kind == "switch":

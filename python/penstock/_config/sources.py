@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock._config import other_names, settings
+from penstock._config import inherited, other_names, settings
 from penstock._config.toml_file import TomlFile, read_toml
 from penstock._spec.suggestions import suggestion
 from penstock.errors import ConfigError
@@ -28,6 +28,7 @@ __all__ = [
     "from_defaults",
     "from_environment",
     "from_file",
+    "from_inherited",
     "from_vertex",
 ]
 
@@ -152,6 +153,18 @@ def from_environment(environ: Mapping[str, str], known: Mapping[str, Field[Any]]
 def from_command_line(texts: Mapping[str, str], known: Mapping[str, Field[Any]]) -> Layer:
     """Flags, as text by setting."""
     return _from_texts({flag(name): text for name, text in texts.items()}, known, flag)
+
+
+def from_inherited(environ: Mapping[str, str], known: Mapping[str, Field[Any]]) -> Layer:
+    """The addresses of sockets that systemd has opened. Classes without such settings have none."""
+    layer = Layer(known)
+    try:
+        for name, text in inherited.texts(environ).items():
+            if name in known:
+                layer.add(name, text, "LISTEN_FDNAMES", f"LISTEN_FDNAMES: {name}")
+    except ValueError as error:
+        layer.problems.append(str(error))
+    return layer
 
 
 def from_defaults(given: Defaults, known: Mapping[str, Field[Any]]) -> Layer:

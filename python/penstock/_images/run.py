@@ -98,7 +98,7 @@ def _local_option(request: ServeRequest, path: Path) -> str | None:
         if _KINDS[name] not in _SAME_IN_IMAGES and name not in _ALSO_SAME:
             return f"{name} is of this machine"
     for name in ("http", "grpc"):
-        if str(getattr(request.config, name)).startswith("unix:"):
+        if str(getattr(request.config, name)).startswith(("unix:", "fd:")):
             return f"{name} is of this machine"
     folder = path if path.is_dir() else path.parent
     if request.file or "PENSTOCK_CONFIG" in os.environ:
@@ -148,7 +148,7 @@ def _arguments(built: Built, request: ServeRequest) -> list[str]:
 def _published(name: str, address: str | None, port: int) -> list[str]:
     if address is None:
         return []
-    if address.startswith("unix:"):
+    if address.startswith(("unix:", "fd:")):
         raise StartupError(f"{name}: {address} does not work with --in-image, expected HOST:PORT")
     host, _, number = bare(address).rpartition(":")
     # 0 chooses a free port, as everywhere.

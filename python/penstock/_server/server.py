@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import os
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock._config import tls
+from penstock._config import inherited, tls
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress, stacks
 from penstock._server import card, core_dumps
@@ -91,6 +92,8 @@ class Server:
 
         self._manager = ModelManager(self.definitions, self.config, may_be_empty=may_be_empty, control=control)
         self._core: _core.Server | None = None
+        self._handed_over: Sequence[tuple[str, int]] = ()
+        """Sockets of a server that this one replaces: address in its settings, and descriptor."""
         self._listener: Listener | None = None
         self._refusals: dict[tuple[str, str | None], str | None] = {}
         """Calls of `set_ready` before the start."""
@@ -160,6 +163,14 @@ class Server:
             NotFound: `set_ready` was called for an unknown model.
         """
         if self._core is None:
+            self._load()
+            self._set_ready()
+        return self
+
+    def _load(self) -> None:
+        """Binds, and loads every model. Requests are served once `_set_ready` was called."""
+        if self._core is None:
+            inherited.claim(self.config.addresses, os.environ)
             report_limit(self.config.max_connections)
             definitions = self._manager.initial_definitions()
             memory.keep_freed_blocks()
@@ -184,14 +195,17 @@ class Server:
             self._core = core
             self.definitions = for_inspection(definitions)
             at_exit.watch(core)
-            forks.keep_from_children(core.descriptors)
+            forks.keep_from_children(number for _, number in core.sockets)
             self._manager.run(core.models)
             for (name, version), refusal in self._refusals.items():
                 self._manager.table.set_refusal(name, version, refusal)
             at_exit.watch(self._manager)
             if self.config.attach is not None:
                 self._open_listener(self.config.attach, core)
-        return self
+
+    def _set_ready(self) -> None:
+        if self._core is not None:
+            self._core.set_ready()
 
     def _open_listener(self, setting: str, core: _core.Server) -> None:
         from penstock._attach.listener import Listener
@@ -335,7 +349,7 @@ class Server:
     def _make_core(self, definitions: list[Definition]) -> _core.Server:
         from penstock import _core
 
-        return _core.Server(definitions, self.config)
+        return _core.Server(definitions, self.config, [*self._handed_over])
 
     def __repr__(self) -> str:
         return card.text(self._view())

@@ -8,6 +8,7 @@ mod client;
 mod control_channel;
 mod convert;
 mod definition;
+mod descriptors;
 mod errors;
 mod event_loop;
 mod exit;

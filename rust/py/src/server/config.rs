@@ -1,6 +1,6 @@
 //! `penstock.config.ServerConfig` read into the server's configuration. Durations are in seconds, 0 for none.
 
-use super::{listeners::listeners, tracing::tracing};
+use super::{listeners, tracing::tracing};
 use crate::{
     convert::record::{attribute, read_record},
     errors::startup,
@@ -22,8 +22,12 @@ pub(crate) struct ServerConfig<'a, 'py>(pub(crate) &'a Bound<'py, PyAny>);
 
 impl<'py> ServerConfig<'_, 'py> {
     /// The configuration of a server that listens.
-    pub(crate) fn listening(&self) -> PyResult<Config> {
-        Ok(Config { listeners: listeners(self)?, tls: self.tls()?, tracing: tracing(self.0)?, ..self.silent()? })
+    ///
+    /// `handed_over` has the sockets of a server that it replaces: address as configured, and descriptor.
+    pub(crate) fn listening(&self, handed_over: Vec<(String, i32)>) -> PyResult<Config> {
+        let inherited = listeners::inherited(self.0.py(), handed_over)?;
+        let listeners = listeners::listeners(self)?;
+        Ok(Config { listeners, inherited, tls: self.tls()?, tracing: tracing(self.0)?, ..self.silent()? })
     }
 
     /// The configuration of a server without listeners.

@@ -37,7 +37,8 @@ struct Addresses {
     grpc: Option<String>,
     metrics: Option<String>,
     admin: Option<String>,
-    descriptors: Vec<i32>,
+    /// Addresses as configured, with descriptors.
+    sockets: Vec<(String, i32)>,
 }
 
 /// Server: listens, decodes, queues, batches, calls handlers and responds.
@@ -59,7 +60,12 @@ pub(crate) struct Server {
 #[pymethods]
 impl Server {
     #[new]
-    fn new(definitions: &Bound<'_, PyList>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
+    #[pyo3(signature = (definitions, config, handed_over = Vec::new()))]
+    fn new(
+        definitions: &Bound<'_, PyList>,
+        config: &Bound<'_, PyAny>,
+        handed_over: Vec<(String, i32)>,
+    ) -> PyResult<Self> {
         let config = ServerConfig(config);
         let py = definitions.py();
         let host = Arc::new(ModelHost::new(py, read_definitions(definitions)?, config.shared()?)?);
@@ -68,7 +74,7 @@ impl Server {
         Ok(Self {
             host,
             drain_timeout,
-            stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening()? }))),
+            stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening(handed_over)? }))),
             addresses: Mutex::default(),
             stopped: Mutex::new(false),
             ended: Condvar::new(),
@@ -99,7 +105,7 @@ impl Server {
             grpc: text(server.grpc_address()),
             metrics: text(server.metrics_address()),
             admin: text(server.admin_address()),
-            descriptors: server.descriptors().to_vec(),
+            sockets: server.sockets().iter().map(|(address, socket)| (address.to_string(), *socket)).collect(),
         };
         if let Err(error) = self.host.load(py) {
             detached(py, || drop(server));
@@ -107,7 +113,6 @@ impl Server {
             self.end();
             return Err(error);
         }
-        server.set_ready();
         if let StallSettings { timeout: Some(timeout), interpreter: Some(probe) } = stalls {
             let (registry, metrics) = (Arc::clone(&self.host.registry), Arc::clone(&self.host.metrics));
             *lock(&self.probe) = ProbeThread::spawn(timeout, probe, registry, metrics).ok();
@@ -136,10 +141,29 @@ impl Server {
         lock(&self.addresses).admin.clone()
     }
 
-    /// The listening descriptors, until the server has stopped.
+    /// The listening sockets, until the server has stopped or handed them over.
     #[getter]
-    fn descriptors(&self) -> Vec<i32> {
-        lock(&self.addresses).descriptors.clone()
+    fn sockets(&self) -> Vec<(String, i32)> {
+        lock(&self.addresses).sockets.clone()
+    }
+
+    /// Serves requests, and accepts connections on inherited sockets too.
+    fn set_ready(&self) {
+        if let Some((server, _)) = self.running() {
+            server.set_ready();
+        }
+    }
+
+    /// Leaves the listening sockets to another process.
+    fn hand_over(&self) {
+        if let Some((server, _)) = self.running() {
+            server.hand_over();
+        }
+    }
+
+    /// True once no client is connected any more, after `hand_over`.
+    fn is_deserted(&self) -> bool {
+        self.running().is_none_or(|(server, _)| server.is_deserted())
     }
 
     fn wait(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {

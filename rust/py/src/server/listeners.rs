@@ -1,8 +1,8 @@
 //! Listeners of `penstock.config.ServerConfig`.
 
 use super::config::ServerConfig;
-use crate::errors::startup;
-use penstock_server::{Address, Listener, Serves};
+use crate::{descriptors, errors::startup};
+use penstock_server::{Address, Inherited, Listener, Serves};
 use pyo3::prelude::*;
 use std::net::ToSocketAddrs as _;
 
@@ -50,12 +50,22 @@ fn without_prefix<'t>(text: &'t str, prefix: &str) -> (bool, &'t str) {
     text.strip_prefix(prefix).map_or((false, text), |rest| (true, rest))
 }
 
+/// Returns the sockets that another process has opened. Those of `handed_over` are of a server that this one
+/// replaces: address as configured, and descriptor.
+pub(super) fn inherited(py: Python<'_>, handed_over: Vec<(String, i32)>) -> PyResult<Inherited> {
+    let handed_over = handed_over.iter().map(|(text, number)| Ok((address(py, text)?, *number)));
+    Ok(Inherited { duplicate: descriptors::duplicate, handed_over: handed_over.collect::<PyResult<_>>()? })
+}
+
 fn address(py: Python<'_>, text: &str) -> PyResult<Address> {
     if let Some(path) = text.strip_prefix("unix:") {
         return Ok(Address::Unix(path.into()));
     }
+    if let Some(number) = text.strip_prefix("fd:").and_then(|number| number.parse().ok()) {
+        return Ok(Address::Descriptor(number));
+    }
     let resolved = text.to_socket_addrs().ok().and_then(|mut found| found.next());
-    resolved
-        .map(Address::Tcp)
-        .ok_or_else(|| startup(py, "BindError", &format!("cannot listen on {text}: expected HOST:PORT or unix:/path")))
+    resolved.map(Address::Tcp).ok_or_else(|| {
+        startup(py, "BindError", &format!("cannot listen on {text}: expected HOST:PORT, unix:/path or fd:N"))
+    })
 }

@@ -27,6 +27,8 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) enum Lifecycle {
     /// Serve requests.
     Serve,
+    /// Serve requests, and let clients open other connections, which another process accepts.
+    Retire,
     /// Finish running requests, then close.
     Drain,
     /// Close at once.
@@ -52,6 +54,8 @@ pub(crate) struct Connections(Mutex<Table>);
 struct Table {
     next_id: u64,
     open: HashMap<u64, Entry>,
+    /// All connections retire.
+    retires: bool,
 }
 
 #[derive(Debug)]
@@ -80,9 +84,9 @@ pub(crate) struct Watch<'a> {
 impl Connections {
     /// Adds a connection until the entry is dropped.
     pub(crate) fn watch(&self, activity: &Arc<Activity>, limits: &Limits) -> Watch<'_> {
-        let (activity, signal) = (Arc::clone(activity), AtomicU8::new(0));
-        let watched = Arc::new(Watched { activity, signal, waker: OnceLock::new() });
         let mut table = self.lock();
+        let signal = AtomicU8::new(if table.retires { Signal::Retire as u8 } else { 0 });
+        let watched = Arc::new(Watched { activity: Arc::clone(activity), signal, waker: OnceLock::new() });
         let id = table.next_id;
         table.next_id += 1;
         let entry = Entry { watched: Arc::clone(&watched), timeouts: Timeouts::new(), age: Age::new(limits) };
@@ -99,6 +103,7 @@ impl Connections {
                     let phase = if changed.is_err() { Lifecycle::Close } else { *lifecycle.borrow_and_update() };
                     match phase {
                         Lifecycle::Serve => {}
+                        Lifecycle::Retire => self.retire_all(),
                         Lifecycle::Drain => self.finish_all(),
                         // The end of the thread's runtime drops the connections.
                         Lifecycle::Close => return,
@@ -109,12 +114,21 @@ impl Connections {
     }
 
     fn close_overdue(&self, limits: &Limits) {
-        for Entry { watched, timeouts, age } in self.lock().open.values_mut() {
+        let mut table = self.lock();
+        // Again, because a connection may not have had its first byte, which decides between HTTP/1.1 and HTTP/2.
+        let retire = table.retires.then_some(Signal::Retire);
+        for Entry { watched, timeouts, age } in table.open.values_mut() {
             let overdue = timeouts.overdue(&watched.activity, limits).then_some(Signal::Close);
-            if let Some(signal) = overdue.or_else(|| age.check(limits)) {
+            if let Some(signal) = overdue.or_else(|| age.check(limits)).or(retire) {
                 watched.send(signal);
             }
         }
+    }
+
+    fn retire_all(&self) {
+        let mut table = self.lock();
+        table.retires = true;
+        table.open.values().for_each(|entry| entry.watched.send(Signal::Retire));
     }
 
     fn finish_all(&self) {

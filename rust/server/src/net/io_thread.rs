@@ -2,11 +2,12 @@
 //! one of them: a request wakes only a thread of its model.
 
 use super::{
+    accept::{Accepted, Intake, accept_all},
     client_addresses::ClientAddresses,
     connection::{ConnectionSettings, builder},
     connections::{Connections, Lifecycle},
     handshake::ServerTls,
-    listen::{Bound, BoundSocket, SocketFile, StartError},
+    listen::{Bound, StartError},
     new_connection::take_over,
 };
 use crate::{
@@ -18,31 +19,21 @@ use crate::{
 use penstock_core::CompletionQueue;
 use penstock_tls::Alpn;
 use std::{
-    io,
-    net::{SocketAddr, TcpStream as StdTcpStream},
-    os::unix::net::UnixStream as StdUnixStream,
     sync::{Arc, atomic::AtomicUsize},
     thread,
-    time::Duration,
 };
 use tokio::{
-    net::{TcpListener, UnixListener},
     sync::{mpsc, watch},
     time::sleep,
 };
-
-/// An accepted socket, the index of its listener, and the address of its client; `None` for Unix sockets.
-pub(super) type Accepted = (Socket, usize, Option<SocketAddr>);
-
-pub(super) enum Socket {
-    Tcp(StdTcpStream),
-    Unix(StdUnixStream),
-}
 
 /// The running I/O threads.
 #[derive(Debug)]
 pub(crate) struct IoThreads {
     lifecycle: watch::Sender<Lifecycle>,
+    intake: watch::Sender<Intake>,
+    /// Held by each thread until no accepted connection can come to it any more.
+    dealing: Arc<()>,
     threads: Vec<thread::JoinHandle<()>>,
 }
 
@@ -53,7 +44,6 @@ pub(super) struct IoThread {
     /// Dispatcher of each listener.
     pub(super) dispatchers: Arc<[Dispatcher]>,
     pub(super) settings: ConnectionSettings,
-    lifecycle: watch::Receiver<Lifecycle>,
     pub(super) open: Arc<AtomicUsize>,
     /// `None` without a limit.
     pub(super) addresses: Option<Arc<ClientAddresses>>,
@@ -90,6 +80,8 @@ impl IoThreads {
         }
         let io_scope = app.config.io_thread_scope;
         let (lifecycle, receiver) = watch::channel(Lifecycle::Serve);
+        let (intake, accepts) = watch::channel(Intake::Loading);
+        let dealing = Arc::new(());
         let open = Arc::new(AtomicUsize::new(0));
         let per_address = app.config.limits.max_connections_per_address;
         let addresses = (per_address > 0).then(|| Arc::new(ClientAddresses::new(per_address)));
@@ -107,7 +99,8 @@ impl IoThreads {
             let (app, served, lifecycle) = (Arc::clone(app), served.clone(), receiver.clone());
             let (open, inboxes, addresses) = (Arc::clone(&open), inboxes.clone(), addresses.clone());
             let (encrypted, tls) = (Arc::clone(&encrypted), tls.map(Arc::clone));
-            let bound = acceptor.take();
+            let acceptor = acceptor.take().zip(Some(accepts.clone()));
+            let dealing = Arc::clone(&dealing);
             let mut runtime = tokio::runtime::Builder::new_current_thread();
             let runtime = runtime.enable_all().max_blocking_threads(cores).thread_name("penstock-decode");
             let runtime = runtime.build().map_err(StartError::Thread)?;
@@ -137,9 +130,9 @@ impl IoThreads {
                         });
                     }
                     let settings = ConnectionSettings { builder, limits, connections, writing };
-                    let thread_state = IoThread { app, dispatchers, settings, lifecycle, open, addresses, encrypted };
-                    if let Some(bound) = bound {
-                        accept_all(bound, &thread_state, &inboxes);
+                    let thread_state = IoThread { app, dispatchers, settings, open, addresses, encrypted };
+                    if let Some((bound, accepts)) = acceptor {
+                        accept_all(bound, &inboxes, &accepts);
                         let app = Arc::clone(&thread_state.app);
                         if let Some(keys) = &app.keys {
                             tokio::spawn(Arc::clone(keys).watch(Arc::clone(&app.metrics), Arc::clone(&app.log)));
@@ -151,7 +144,10 @@ impl IoThreads {
                         }
                     }
                     drop(inboxes);
-                    tokio::spawn(take_over(thread_state, inbox));
+                    tokio::spawn(async move {
+                        take_over(thread_state, inbox).await;
+                        drop(dealing);
+                    });
                     // An error means that the server is gone, which closes too.
                     let _ = until.wait_for(|lifecycle| *lifecycle == Lifecycle::Close).await;
                 });
@@ -162,7 +158,29 @@ impl IoThreads {
                 thread::Builder::new().name(format!("penstock-io-{index}")).spawn(run).map_err(StartError::Thread)?,
             );
         }
-        Ok(Self { lifecycle, threads })
+        Ok(Self { lifecycle, intake, dealing, threads })
+    }
+
+    /// Accepts on inherited sockets too.
+    pub(crate) fn open(&self) {
+        self.intake.send_if_modified(|intake| {
+            let is_loading = *intake == Intake::Loading;
+            if is_loading {
+                *intake = Intake::Open;
+            }
+            is_loading
+        });
+    }
+
+    /// Accepts no more connections, which another process does, and lets the clients of open ones open others.
+    pub(crate) fn hand_over(&self) {
+        self.intake.send_replace(Intake::HandedOver);
+        self.lifecycle.send_replace(Lifecycle::Retire);
+    }
+
+    /// Reports whether all accepted connections are counted, after [`Self::hand_over`].
+    pub(crate) fn has_dealt_all(&self) -> bool {
+        Arc::strong_count(&self.dealing) == 1
     }
 
     /// Lets connections finish running requests, then closes them.
@@ -183,7 +201,7 @@ impl IoThreads {
 fn served(bound: &Bound) -> ListenerScope {
     let (tcp, port) = match &bound.address {
         Address::Tcp(address) => (true, address.port()),
-        Address::Unix(_) => (false, 0),
+        Address::Unix(_) | Address::Descriptor(_) => (false, 0),
     };
     // Clients of a proxy are anywhere.
     let local = bound.address.is_local() && !bound.proxied;
@@ -193,72 +211,4 @@ fn served(bound: &Bound) -> ListenerScope {
 fn encrypted(bound: &Bound, tls: Option<&Arc<ServerTls>>) -> Encrypted {
     let tls = tls.filter(|_| bound.tls)?;
     Some((Arc::clone(tls), if bound.serves.rest || bound.serves.metrics { Alpn::Http } else { Alpn::Grpc }))
-}
-
-fn accept_all(bound: Vec<Bound>, thread_state: &IoThread, inboxes: &[mpsc::UnboundedSender<Accepted>]) {
-    for (index, bound) in bound.into_iter().enumerate() {
-        let (lifecycle, inboxes) = (thread_state.lifecycle.clone(), inboxes.to_vec());
-        match bound.socket {
-            BoundSocket::Tcp(listener) => {
-                if let Ok(listener) = TcpListener::from_std(listener) {
-                    tokio::spawn(accept(Acceptor::Tcp(listener), index, inboxes, lifecycle));
-                }
-            }
-            BoundSocket::Unix(listener, file) => {
-                if let Ok(listener) = UnixListener::from_std(listener) {
-                    tokio::spawn(accept(Acceptor::Unix(listener, file), index, inboxes, lifecycle));
-                }
-            }
-        }
-    }
-}
-
-enum Acceptor {
-    Tcp(TcpListener),
-    // The file is removed when accepting ends.
-    Unix(UnixListener, #[expect(dead_code, reason = "held for its drop")] SocketFile),
-}
-
-impl Acceptor {
-    /// Returns the next socket, and the address of its client; `None` for Unix sockets.
-    async fn next(&self) -> io::Result<(Socket, Option<SocketAddr>)> {
-        Ok(match self {
-            Self::Tcp(listener) => {
-                let (socket, peer) = listener.accept().await?;
-                socket.set_nodelay(true)?;
-                (Socket::Tcp(socket.into_std()?), Some(peer))
-            }
-            Self::Unix(listener, _) => (Socket::Unix(listener.accept().await?.0.into_std()?), None),
-        })
-    }
-}
-
-/// Accepts connections, and distributes them round-robin.
-async fn accept(
-    acceptor: Acceptor,
-    listener: usize,
-    inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
-    mut lifecycle: watch::Receiver<Lifecycle>,
-) {
-    let mut turn = 0;
-    loop {
-        let accepted = tokio::select! {
-            accepted = acceptor.next() => accepted,
-            // While the server drains, probes still connect to read its readiness.
-            _ = lifecycle.wait_for(|lifecycle| *lifecycle == Lifecycle::Close) => return,
-        };
-        match accepted {
-            Ok((socket, peer)) => {
-                // A thread that ended has closed its inbox; the server is closing.
-                let _ = inboxes[turn % inboxes.len()].send((socket, listener, peer));
-                turn += 1;
-            }
-            // Out of descriptors, for example: a retry may succeed.
-            Err(error) if error.kind() != io::ErrorKind::ConnectionAborted => {
-                tracing::warn!(%error, "a connection could not be accepted");
-                tokio::time::sleep(Duration::from_millis(50)).await;
-            }
-            Err(_) => {}
-        }
-    }
 }

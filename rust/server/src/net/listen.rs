@@ -1,6 +1,7 @@
 //! Binding of listeners, before models are loaded, so that a port in use is reported at once.
 
-use crate::settings::{Address, Listener, Serves};
+use super::inherited;
+use crate::settings::{Address, Inherited, Listener, Serves};
 use penstock_tls::TlsError;
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::{
@@ -24,7 +25,7 @@ const OWNER_ONLY: u32 = 0o600;
 
 /// Silence on a connection after which the kernel asks whether its client is still there, the interval of further
 /// questions, and their number: a client that vanished is found after 50 seconds.
-const KEEPALIVE: TcpKeepalive =
+pub(super) const KEEPALIVE: TcpKeepalive =
     TcpKeepalive::new().with_time(Duration::from_secs(30)).with_interval(Duration::from_secs(10)).with_retries(2);
 
 /// Error of a server's start, in one line.
@@ -58,12 +59,15 @@ pub(crate) struct Bound {
     pub(crate) tls: bool,
     /// Connections begin with a header of the PROXY protocol.
     pub(crate) proxied: bool,
+    /// Another process has opened it.
+    pub(crate) is_inherited: bool,
 }
 
 #[derive(Debug)]
 pub(crate) enum BoundSocket {
     Tcp(TcpListener),
-    Unix(UnixListener, SocketFile),
+    /// The path is of this server, unless the socket is of another program.
+    Unix(UnixListener, Option<SocketFile>),
 }
 
 impl BoundSocket {
@@ -79,24 +83,52 @@ impl BoundSocket {
 #[derive(Debug)]
 pub(crate) struct SocketFile(PathBuf);
 
+impl SocketFile {
+    pub(super) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// Leaves the path to another process.
+    pub(super) fn leave(mut self) {
+        self.0 = PathBuf::new();
+    }
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It may have been removed already.
+        // It may have been removed already. The path of another process is empty here.
         let _ = std::fs::remove_file(&self.0);
     }
 }
 
-/// Binds one address and listens.
-pub(crate) fn bind(listener: &Listener) -> Result<Bound, StartError> {
-    let bound = match &listener.address {
-        Address::Tcp(address) => tcp(*address),
-        Address::Unix(path) => unix(path, listener.serves.admin),
+/// Binds all addresses and listens, or takes the sockets of another process.
+pub(crate) fn bind_all(listeners: &[Listener], inherited: &Inherited) -> Result<Vec<Bound>, StartError> {
+    let mut handed_over = inherited.handed_over.clone();
+    listeners
+        .iter()
+        .map(|listener| {
+            // Each socket is taken once: several listeners may have port 0.
+            let found = handed_over.iter().position(|(address, _)| *address == listener.address);
+            bind(listener, found.map(|index| handed_over.remove(index).1), inherited)
+        })
+        .collect()
+}
+
+/// Binds one address and listens, or takes the socket of another process.
+fn bind(listener: &Listener, handed_over: Option<i32>, inherited: &Inherited) -> Result<Bound, StartError> {
+    let bound = match (&listener.address, handed_over) {
+        (Address::Unix(path), Some(number)) => inherited::take(number, Some(path), inherited.duplicate),
+        (_, Some(number)) => inherited::take(number, None, inherited.duplicate),
+        (Address::Descriptor(number), None) => inherited::take(*number, None, inherited.duplicate),
+        (Address::Tcp(address), None) => tcp(*address),
+        (Address::Unix(path), None) => unix(path, listener.serves.admin),
     };
     let (socket, address) =
         bound.map_err(|reason| StartError::Bind { address: listener.address.to_string(), reason })?;
     let serves = listener.serves;
     let tls = listener.tls && matches!(address, Address::Tcp(_));
-    Ok(Bound { socket, address, serves, tls, proxied: listener.proxied })
+    let is_inherited = handed_over.is_some() || matches!(listener.address, Address::Descriptor(_));
+    Ok(Bound { socket, address, serves, tls, proxied: listener.proxied, is_inherited })
 }
 
 fn tcp(address: SocketAddr) -> io::Result<(BoundSocket, Address)> {
@@ -129,7 +161,7 @@ fn unix(path: &Path, is_private: bool) -> io::Result<(BoundSocket, Address)> {
     }
     socket.listen(BACKLOG)?;
     let listener: UnixListener = socket.into();
-    Ok((BoundSocket::Unix(listener, SocketFile(path.to_owned())), Address::Unix(path.to_owned())))
+    Ok((BoundSocket::Unix(listener, Some(SocketFile::new(path))), Address::Unix(path.to_owned())))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Sockets, connections, I/O threads, and the life of a server.
 
+mod accept;
 mod activity;
 mod client_addresses;
 mod connection;
@@ -8,6 +9,7 @@ mod connections;
 mod framing;
 mod handshake;
 mod in_process;
+mod inherited;
 mod io_thread;
 mod listen;
 mod new_connection;

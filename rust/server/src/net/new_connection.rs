@@ -1,9 +1,10 @@
 //! New connections of an I/O thread: their limits, the client that a proxy names, TLS.
 
 use super::{
+    accept::{Accepted, Socket},
     connection::serve,
     handshake::client_certificate,
-    io_thread::{Accepted, IoThread, Socket},
+    io_thread::IoThread,
     place::Place,
     proxy_protocol,
 };

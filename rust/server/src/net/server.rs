@@ -3,7 +3,7 @@
 use super::{
     handshake::ServerTls,
     io_thread::IoThreads,
-    listen::{Bound, StartError, bind},
+    listen::{Bound, StartError, bind_all},
 };
 use crate::{
     settings::{Address, Config, Listener, Serves},
@@ -11,7 +11,10 @@ use crate::{
 };
 use penstock_core::{Error, Kind, Registry, metrics::Metrics};
 use std::{
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -31,10 +34,12 @@ pub struct Server {
     app: Arc<App>,
     tls: Option<Arc<ServerTls>>,
     listeners: Vec<Listener>,
-    descriptors: Vec<i32>,
+    /// Addresses as configured, with the descriptors of their sockets.
+    sockets: Vec<(Address, i32)>,
     /// Id of the process that started it: a fork has none of its threads.
     process: u32,
     threads: Mutex<Option<IoThreads>>,
+    is_handed_over: AtomicBool,
     /// The time from which on a drain refuses new requests.
     refusing: Deadline,
     /// End of a running drain.
@@ -53,7 +58,7 @@ impl Server {
         let config = &app.config;
         let tls = config.tls.as_ref().map(|tls| ServerTls::load(tls, &app.metrics, &app.log)).transpose()?;
         let tls = tls.map(Arc::new);
-        let bound = config.listeners.iter().map(bind).collect::<Result<Vec<_>, _>>()?;
+        let bound = bind_all(&config.listeners, &config.inherited)?;
         let listeners = bound
             .iter()
             .map(|&Bound { ref address, serves, tls, proxied, .. }| Listener {
@@ -63,11 +68,13 @@ impl Server {
                 proxied,
             })
             .collect();
-        let descriptors = bound.iter().map(|bound| bound.socket.descriptor()).collect();
+        let configured = config.listeners.iter().map(|listener| listener.address.clone());
+        let sockets = configured.zip(bound.iter().map(|bound| bound.socket.descriptor())).collect();
         let threads = Mutex::new(Some(IoThreads::start(&app, bound, tls.as_ref())?));
         let process = std::process::id();
+        let is_handed_over = AtomicBool::new(false);
         let (refusing, give_up, cut) = (Mutex::new(None), Mutex::new(None), OnceLock::new());
-        Ok(Self { app, tls, listeners, descriptors, process, threads, refusing, give_up, cut })
+        Ok(Self { app, tls, listeners, sockets, process, threads, is_handed_over, refusing, give_up, cut })
     }
 
     /// Returns the listeners; port 0 is replaced by the actual port.
@@ -75,9 +82,10 @@ impl Server {
         &self.listeners
     }
 
-    /// Returns the descriptors of the listening sockets, which are open until it has drained.
-    pub fn descriptors(&self) -> &[i32] {
-        &self.descriptors
+    /// Returns the listening sockets, which are open until it has drained or handed them over: each with its address
+    /// as it was configured, and its descriptor.
+    pub fn sockets(&self) -> &[(Address, i32)] {
+        &self.sockets
     }
 
     /// Returns the address of REST.
@@ -114,16 +122,34 @@ impl Server {
         }
     }
 
-    /// Starts to accept inference: all models are loaded.
+    /// Starts to accept inference, and connections on inherited sockets: all models are loaded.
     pub fn set_ready(&self) {
         self.app.advance(Phase::Ready);
+        if let Some(threads) = &*self.threads() {
+            threads.open();
+        }
+    }
+
+    /// Leaves the listening sockets to another process, which has them too. Requests are served on open connections,
+    /// each of which asks its client to open another one: by GOAWAY, or with its next response.
+    pub fn hand_over(&self) {
+        self.is_handed_over.store(true, Ordering::Release);
+        if let Some(threads) = &*self.threads() {
+            threads.hand_over();
+        }
+    }
+
+    /// Reports whether no client is connected any more, after [`Server::hand_over`].
+    pub fn is_deserted(&self) -> bool {
+        self.threads().as_ref().is_none_or(IoThreads::has_dealt_all) && self.app.metrics.connections.get() == 0
     }
 
     /// Starts to drain: after the configured `drain_delay`, in which the server is only reported as not ready, it refuses
     /// new requests. Running ones have `timeout` from then on, which [`Server::drain`] waits for. A timeout of 0 skips
-    /// the delay.
+    /// the delay, as does [`Server::hand_over`].
     pub fn begin_drain(&self, timeout: Duration) {
-        let delay = if timeout.is_zero() { Duration::ZERO } else { self.app.config.drain_delay };
+        let is_handed_over = self.is_handed_over.load(Ordering::Acquire);
+        let delay = if timeout.is_zero() || is_handed_over { Duration::ZERO } else { self.app.config.drain_delay };
         earlier(&self.refusing, delay);
         earlier(&self.give_up, delay.saturating_add(timeout));
         self.advance_drain();

@@ -5,7 +5,9 @@ use super::{
     category::Categories,
     control::{BatchingDebug, Control},
     header_pattern::HeaderPattern,
+    inherited::Inherited,
     keys::KeySettings,
+    listener::Listener,
     liveness::{ReadStacks, StallSettings, no_stacks},
     shared_cache::SharedCache,
     tls::Tls,
@@ -14,13 +16,15 @@ use super::{
 };
 use penstock_core::Dialect;
 use penstock_wire::{self as wire, coding::InflateLimits, rest::EncodeOptions};
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::time::Duration;
 
 /// The server's configuration.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Addresses to listen on, and the protocols of each.
     pub listeners: Vec<Listener>,
+    /// Listening sockets that another process has opened.
+    pub inherited: Inherited,
     /// Names, without port, that `Host` may have in addition to local ones; `*` for any.
     pub allowed_hosts: Vec<String>,
     /// Rules for web pages of other origins.
@@ -162,60 +166,6 @@ pub struct PlatformRoutes {
     pub health: String,
     /// POST: predictions.
     pub predict: String,
-}
-
-/// A socket and its protocols. With both, one port serves REST and gRPC.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listener {
-    /// Address of the socket.
-    pub address: Address,
-    /// Its protocols.
-    pub serves: Serves,
-    /// Speaks TLS. Needs [`Config::tls`]; a Unix socket never does.
-    pub tls: bool,
-    /// Its connections begin with a header of the PROXY protocol.
-    pub proxied: bool,
-}
-
-/// Protocols of a listener.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Serves {
-    /// REST.
-    pub rest: bool,
-    /// gRPC.
-    pub grpc: bool,
-    /// `/metrics` and health without REST, to every client that connects.
-    pub metrics: bool,
-    /// The routes of [`Config::admin_only`] too, which other listeners do not have.
-    pub admin: bool,
-}
-
-/// Address to listen on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
-    /// A TCP address; port 0 picks a free one.
-    Tcp(SocketAddr),
-    /// A Unix socket's path.
-    Unix(PathBuf),
-}
-
-impl Address {
-    /// Reports whether only programs of this machine reach it.
-    pub(crate) fn is_local(&self) -> bool {
-        match self {
-            Self::Tcp(address) => address.ip().to_canonical().is_loopback(),
-            Self::Unix(_) => true,
-        }
-    }
-}
-
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Tcp(address) => address.fmt(f),
-            Self::Unix(path) => write!(f, "unix:{}", path.display()),
-        }
-    }
 }
 
 /// Limits on what one client uses. `docs/limits.md` lists the status of each.
@@ -399,6 +349,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             listeners: Vec::new(),
+            inherited: Inherited::default(),
             allowed_hosts: Vec::new(),
             web: WebSettings::default(),
             trusted_proxies: TrustedProxies::default(),

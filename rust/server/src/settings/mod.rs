@@ -7,7 +7,9 @@ mod config;
 mod control;
 mod header_pattern;
 pub(crate) mod host_names;
+mod inherited;
 mod keys;
+mod listener;
 mod liveness;
 pub(crate) mod network;
 mod shared_cache;
@@ -19,12 +21,14 @@ pub use access::Access;
 pub(crate) use access::Requirement;
 pub use category::{Categories, Category};
 pub use config::{
-    AccessLog, Address, Build, CloudEvents, Compression, Config, Limits, Listener, LiveAccess, LogLevel,
-    PlatformRoutes, Platforms, Serves, SharedMemory,
+    AccessLog, Build, CloudEvents, Compression, Config, Limits, LiveAccess, LogLevel, PlatformRoutes, Platforms,
+    SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;
+pub use inherited::{DuplicateDescriptor, Inherited};
 pub use keys::KeySettings;
+pub use listener::{Address, Listener, Serves};
 pub use liveness::{InterpreterProbe, ReadStacks, StallSettings};
 pub use shared_cache::SharedCache;
 pub use tls::Tls;
