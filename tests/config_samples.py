@@ -8,7 +8,7 @@ from penstock import ServerConfig
 from penstock._config import settings
 
 SAMPLES = {
-    "address": ("127.0.0.1:9", "unix:/tmp/a", "off"),
+    "address": ("127.0.0.1:9", "unix:/tmp/a", "fd:3", "off"),
     "address|same": ("same", "127.0.0.1:9", "off"),
     "listeners": ("http=127.0.0.1:9", "metrics=unix:/tmp/a"),
     "files": ("a.pem", "b.pem,c.pem"),

@@ -130,6 +130,9 @@ class ServerConfig:
         0.0, "seconds", "time for which a stopping server still serves, but reports that it is not ready"
     )
     drain_timeout: float = _setting(30.0, "seconds", "time that requests have to finish when the server stops")
+    upgrade_timeout: float = _setting(
+        600.0, "seconds", "time that the new server of `penstock upgrade` has to become ready; 0 is no limit"
+    )
     stall_timeout: float = _setting(
         0.0, "seconds", "time without progress of work after which the server reports that it is not live; 0 is off"
     )
@@ -226,7 +229,7 @@ class ServerConfig:
         None, "text|off", "model for SageMaker and Vertex AI; default: the only one", computed="the only model"
     )
     pid_file: str | None = _setting(
-        None, "text|off", "file for the process number of `penstock serve`, for `penstock reload`"
+        None, "text|off", "file for the process number of `penstock serve`, for `penstock reload` and `upgrade`"
     )
     attach: str | None = _setting(
         None,

@@ -69,6 +69,7 @@ def test_defaults() -> None:
         "request_timeout": 0.0,
         "flush_interval": 0.0,
         "drain_timeout": 30.0,
+        "upgrade_timeout": 600.0,
         "stall_timeout": 0.0,
         "core_dumps": "inherit",
         "dialect": "penstock",

@@ -22,7 +22,7 @@ from penstock._cli import (
     shim,
     url,
 )
-from penstock._cli.operations import keys, reload, stacks
+from penstock._cli.operations import keys, reload, stacks, upgrade
 from penstock._cli.parser import Parser
 from penstock.errors import StartupError
 
@@ -37,6 +37,7 @@ _COMMANDS = {
     "serve": serve.run,
     "dev": dev.run,
     "reload": reload.run,
+    "upgrade": upgrade.run,
     "stacks": stacks.run,
     "keys": keys.run,
     "attach": attach.run,
@@ -84,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     serve.add_parser(commands)
     dev.add_parser(commands)
     reload.add_parser(commands)
+    upgrade.add_parser(commands)
     stacks.add_parser(commands)
     keys.add_parser(commands)
     attach.add_parser(commands)

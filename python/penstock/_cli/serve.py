@@ -10,7 +10,7 @@ import argparse
 import os
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,9 @@ from penstock.config import ServerConfig
 from penstock.errors import LoadError, StartupError
 
 if TYPE_CHECKING:
+    from penstock._serve.program import Program
     from penstock._serve.run import Foreground
+    from penstock._serve.successor import Successor
     from penstock._server.server import Server
     from penstock.integrations._targets import Loader
 
@@ -60,11 +62,13 @@ class Prepared:
         loader: Loads the targets.
         config: All settings.
         given: The settings of the command line, as text.
+        names: Names of the sockets from systemd.
     """
 
     loader: Loader
     config: ServerConfig
     given: Mapping[str, str]
+    names: Sequence[str]
 
 
 def add_parser(commands: Any) -> None:
@@ -132,12 +136,13 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
         command = options.command
         print(f"penstock {command}: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
         return None
+    names = inherited.names(os.environ)
     inherited.claim(config.addresses, os.environ)
     if config.pid_file is not None:
         # The user's code may change the working directory.
         config = replace(config, pid_file=os.path.abspath(config.pid_file))
     logs.setup_console(config.log_level, as_json=config.access_log == "json")
-    return Prepared(loader, config, given.command_line)
+    return Prepared(loader, config, given.command_line, names)
 
 
 def sources(options: argparse.Namespace, *defaults: Defaults) -> Sources:
@@ -161,11 +166,25 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         StartupError: the models cannot be loaded, or an address cannot be bound.
     """
+    from penstock._serve.program import Program
+    from penstock._serve.successor import Successor
+
+    # Both before code of the user runs.
+    program = Program.of_this_process()
+    successor = Successor.read(os.environ)
+    if successor is None:
+        return _run(options, program, None)
+    with successor.reported():
+        return _run(options, program, successor)
+
+
+def _run(options: argparse.Namespace, program: Program, successor: Successor | None) -> int:
     from penstock._images import run as in_image
     from penstock._reload.code import Code
     from penstock._reload.reloader import Reloader
     from penstock._serve.run import Foreground
     from penstock._serve.signals import SignalledError
+    from penstock._serve.upgrade import Upgradable
     from penstock._server.server import Server
 
     if (prepared := prepare(options)) is None:
@@ -180,7 +199,8 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.in_image:
         return in_image.run(request)
-    if options.in_image is None:
+    # A container cannot take the sockets of a process.
+    if options.in_image is None and successor is None:
         in_image.run_if_unchanged(request)
     code = Code(options.targets, prepared.loader)
     try:
@@ -190,7 +210,8 @@ def run(options: argparse.Namespace) -> int:
         return OK
     server = Server(*models, config=prepared.config)
     reloader = Reloader(server, code, watches=options.reload)
-    return serve(server, models, Foreground(reloader, prepared.loader.greetings))
+    upgradable = Upgradable(program=program, names=prepared.names, successor=successor)
+    return serve(server, models, Foreground(reloader, prepared.loader.greetings, upgradable=upgradable))
 
 
 @contextmanager

@@ -65,6 +65,7 @@ GROUPS = {
         "request_timeout",
         "drain_delay",
         "drain_timeout",
+        "upgrade_timeout",
         "stall_timeout",
         "idle_timeout",
         "header_timeout",

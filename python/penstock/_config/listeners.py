@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
+from penstock._config import hand_over
+
 __all__ = [
     "DEFAULT_HOST",
     "KINDS",
@@ -86,6 +88,8 @@ def is_local(address: str) -> bool:
 
 
 def _is_local_socket(number: int) -> bool:
+    if (handed_over := hand_over.current()) is not None:
+        number = dict(handed_over.sockets).get(f"fd:{number}", number)
     with suppress(OSError), socket.socket(fileno=os.dup(number)) as inherited:
         if inherited.family in (socket.AF_INET, socket.AF_INET6):
             return is_local(f"{inherited.getsockname()[0]}:0")

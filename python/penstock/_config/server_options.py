@@ -56,6 +56,7 @@ class ServerOptions(TypedDict, total=False):
     flush_interval: float | str
     drain_delay: float | str
     drain_timeout: float | str
+    upgrade_timeout: float | str
     stall_timeout: float | str
     core_dumps: Literal["inherit", "off", "on"]
     dialect: Literal["penstock", "triton", "kserve"]

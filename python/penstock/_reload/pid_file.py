@@ -16,52 +16,104 @@ from penstock._reload import identity
 from penstock._runtime import forks
 from penstock.errors import StartupError
 
-__all__ = ["held", "process_of", "request_reload"]
+__all__ = ["PidFile", "held", "process_of", "request_reload", "send"]
 
 _NUMBER = re.compile(rb"\s*\d*\s*")
 _LOCKED_AT = 0x50454E53
 """Offset of the byte that a server locks, far behind the number: other programs lock others."""
 
+_FLAGS = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+
 _EXPECTED = "a new path, an empty file, or a pid file that is not in use"
 
 
+class PidFile:
+    """The pid file of this process, which it holds while it serves. Does nothing without a path."""
+
+    def __init__(self, path: str | None) -> None:
+        # Handlers may change the working directory.
+        self._path = None if path is None else os.path.abspath(path)
+        self._file: int | None = None
+
+    def take(self) -> None:
+        """Locks the file and writes the number of this process.
+
+        Raises:
+            StartupError: the file cannot be written, is not a pid file, or another server holds it.
+        """
+        if self._path is None or self._file is not None:
+            return
+        file = _open(self._path)
+        try:
+            _lock(self._path, file)
+            os.ftruncate(file, 0)
+            os.pwrite(file, _own_line(), 0)
+        except BaseException:
+            os.close(file)
+            raise
+        self._file = file
+        forks.keep_from_children([file])
+
+    def release(self) -> None:
+        """Leaves the file to a server that replaces this one."""
+        if self._file is not None:
+            forks.let_children_keep(self._file)
+            os.close(self._file)
+            self._file = None
+
+    def remove(self) -> None:
+        """Removes the file, unless it has been replaced or changed, for example by a server that has taken it."""
+        if self._path is None:
+            return
+        held = self._file is not None
+        try:
+            # Before the lock is released: afterwards the file may be the next server's.
+            file = self._file if self._file is not None else os.open(self._path, _FLAGS)
+        except OSError:
+            return
+        _remove(self._path, file, _own_line())
+        if held:
+            self.release()
+        else:
+            os.close(file)
+
+
 @contextmanager
-def held(path: str | None) -> Iterator[None]:
+def held(path: str | None, *, take: bool = True) -> Iterator[PidFile]:
     """Holds the file while this process serves; does nothing without a path.
+
+    Args:
+        path: The file.
+        take: Whether it is taken at once; if not, the block takes it.
 
     Raises:
         StartupError: the file cannot be written, is not a pid file, or another server holds it.
     """
-    if path is None:
-        yield
-        return
+    file = PidFile(path)
+    if take:
+        file.take()
+    try:
+        yield file
+    finally:
+        file.remove()
+
+
+def _own_line() -> bytes:
+    return f"{os.getpid()}\n".encode()
+
+
+def _lock(path: str, file: int) -> None:
     import fcntl
 
-    # Handlers may change the working directory.
-    path = os.path.abspath(path)
-    file = _open(path)
     try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise StartupError(f"pid_file: {path} is held by a running server; each server needs its own") from None
-        if not _NUMBER.fullmatch(os.pread(file, 64, 0)):
-            raise StartupError(f"pid_file: {path} does not contain a process number, expected {_EXPECTED}")
-        # The kernel tells others which process holds it: `penstock reload` signals no other one.
-        with suppress(OSError):
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _LOCKED_AT)
-        own = f"{os.getpid()}\n".encode()
-        os.ftruncate(file, 0)
-        os.pwrite(file, own, 0)
-        forks.keep_from_children([file])
-        try:
-            yield
-        finally:
-            # Before the lock is released: afterwards the file may be the next server's.
-            _remove(path, file, own)
-            forks.let_children_keep(file)
-    finally:
-        os.close(file)
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise StartupError(f"pid_file: {path} is held by a running server; each server needs its own") from None
+    if not _NUMBER.fullmatch(os.pread(file, 64, 0)):
+        raise StartupError(f"pid_file: {path} does not contain a process number, expected {_EXPECTED}")
+    # The kernel reports to others which process holds it: `penstock reload` signals no other one.
+    with suppress(OSError):
+        fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, _LOCKED_AT)
 
 
 def _open(path: str) -> int:
@@ -69,7 +121,7 @@ def _open(path: str) -> int:
     try:
         kind = _kind(os.lstat(path).st_mode) if os.path.lexists(path) else None
         if kind is None:
-            return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+            return os.open(path, os.O_CREAT | _FLAGS, 0o644)
     except OSError as error:
         raise StartupError(f"pid_file: {path} cannot be written: {error.strerror}") from None
     raise StartupError(f"pid_file: {path} is {kind}, expected {_EXPECTED}")
@@ -121,12 +173,19 @@ def process_of(path: str) -> int:
 
 
 def request_reload(number: int, path: str | None = None) -> None:
-    """Sends SIGHUP to a server, which reloads its code.
+    """Sends SIGHUP to a server, which reloads its code. Takes the arguments, and raises the errors, of `send`."""
+    send(signal.SIGHUP, "reloads", number, path)
+
+
+def send(sent: signal.Signals, use: str, number: int, path: str | None = None) -> None:
+    """Sends a signal to a server.
 
     Only a process that is known to be a server gets the signal, which ends most others: one that holds the pid file,
     or that `/proc` shows to be a server that reloads.
 
     Args:
+        sent: The signal.
+        use: Effect of the signal, for messages about processes that do not handle it.
         number: The process.
         path: The pid file that has the number; None if there is none.
 
@@ -140,13 +199,13 @@ def request_reload(number: int, path: str | None = None) -> None:
                 raise StartupError(
                     f"process {number} cannot be checked on this system: give --pid-file instead of --pid"
                 )
-            if not (holds or identity.is_marked(number)) or not _handles_sighup(number):
-                raise StartupError(f"process {number} is not a running `penstock serve` that reloads; nothing was sent")
+            if not (holds or identity.is_marked(number)) or not _handles(number, sent):
+                raise StartupError(f"process {number} is not a running `penstock serve` that {use}; nothing was sent")
             if process is None:
-                os.kill(number, signal.SIGHUP)
+                os.kill(number, sent)
             else:
                 # Not another process that has got the number meanwhile.
-                signal.pidfd_send_signal(process, signal.SIGHUP)
+                signal.pidfd_send_signal(process, sent)
     except (ProcessLookupError, FileNotFoundError):
         raise StartupError(f"there is no process {number}") from None
     except PermissionError:
@@ -187,11 +246,11 @@ def _holder_of(path: str) -> int | None:
     return None if kind == fcntl.F_UNLCK else int(number)
 
 
-def _handles_sighup(number: int) -> bool:
-    """Returns True if the process handles SIGHUP, or if that cannot be determined."""
+def _handles(number: int, sent: signal.Signals) -> bool:
+    """Returns True if the process handles a signal, or if that cannot be determined."""
     try:
         lines = Path(f"/proc/{number}/status").read_text(encoding="ascii", errors="replace").splitlines()
         caught = next(int(line.split()[1], 16) for line in lines if line.startswith("SigCgt:"))
     except (OSError, StopIteration, ValueError):
         return True
-    return bool(caught >> (signal.SIGHUP - 1) & 1)
+    return bool(caught >> (sent - 1) & 1)

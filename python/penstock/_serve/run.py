@@ -20,12 +20,14 @@ from penstock._runtime.console import echo
 from penstock._serve import banner
 from penstock._serve.signals import LoadSignals, SignalledError
 from penstock._serve.systemd import Notifier
+from penstock._serve.upgrade import Upgradable, Upgrades
 from penstock._server.open_files import raised_limit
 from penstock._server.server import Server
 from penstock.errors import ConfigError
 
 if TYPE_CHECKING:
     from penstock._reload.reloader import Reloader
+    from penstock._serve.successor import Successor
 
 _POLL_INTERVAL = 0.1
 """Seconds between two checks for a signal."""
@@ -45,12 +47,14 @@ class Foreground:
         greetings: Returns example requests for the banner; if it returns none, the banner has its own.
         started: Called with the server once it has started.
         reports_load: Whether the seconds of the start are printed.
+        upgradable: Lets SIGUSR2 replace the process.
     """
 
     reloader: Reloader | None = None
     greetings: banner.Greetings | None = None
     started: Callable[[Server], object] | None = None
     reports_load: bool = False
+    upgradable: Upgradable | None = None
 
 
 class _Signals(LoadSignals):
@@ -59,18 +63,22 @@ class _Signals(LoadSignals):
     Args:
         drain_timeout: Seconds that requests have to finish after the first signal.
         reloads: Whether SIGHUP is caught, and requests a reload.
+        upgrades: Whether SIGUSR2 is caught, and requests an upgrade.
     """
 
-    def __init__(self, drain_timeout: float, *, reloads: bool) -> None:
-        also = [signal.SIGHUP] if reloads else []
+    def __init__(self, drain_timeout: float, *, reloads: bool, upgrades: bool) -> None:
+        also = [signal.SIGHUP] * reloads + [signal.SIGUSR2] * upgrades
         super().__init__([signal.SIGINT, signal.SIGTERM], also=also, start_timeout=drain_timeout)
         self._had_terminal = _has_terminal()
-        self.reloads = 0
+        self.reloads = self.upgrades = 0
 
     def handle(self, number: int, frame: FrameType | None) -> None:
         # A terminal that closes sends SIGHUP too; that ends the server.
         if number == signal.SIGHUP and not (self._had_terminal and not _has_terminal()):
             self.reloads += 1
+            return
+        if number == signal.SIGUSR2:
+            self.upgrades += 1
             return
         super().handle(number, frame)
 
@@ -80,7 +88,8 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
 
     The first SIGINT or SIGTERM drains, a second one stops at once. A signal while models load ends the start. If
     handlers hold the GIL for longer, the process ends without them, with the exit status 0, or 3 if requests were
-    cut off. With a reloader, SIGHUP reloads the code. The soft limit of open files is raised for `max_connections`.
+    cut off. With a reloader, SIGHUP reloads the code. SIGUSR2 replaces the process, if it can be upgraded. The soft
+    limit of open files is raised for `max_connections`.
 
     Args:
         server: The server.
@@ -91,21 +100,27 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
         The names of the models that were cut off; empty when all requests finished.
     """
     added = foreground or Foreground()
-    reloader, config = added.reloader, server.config
-    signals = _Signals(config.drain_timeout, reloads=reloader is not None)
-    notifier = _notifier()
+    reloader, config, upgradable = added.reloader, server.config, added.upgradable
+    successor = None if upgradable is None else upgradable.successor
+    signals = _Signals(config.drain_timeout, reloads=reloader is not None, upgrades=upgradable is not None)
+    # systemd listens to the old process until the new one has taken over.
+    notifier = _notifier() if successor is None else Notifier({})
     marked = identity.marked() if reloader is not None else nullcontext()
-    with signals.caught(), marked, pid_file.held(config.pid_file), raised_limit(config.max_connections):
+    held = pid_file.held(config.pid_file, take=successor is None)
+    with signals.caught(), marked as mark, held as own_file, raised_limit(config.max_connections):
         try:
             signals.interrupt = True
             with progress.shown("the models") as shown, notifier.more_time("loading the models"):
-                server.start()
+                _start(server, successor, own_file)
             signals.interrupt = False
             signals.set_target(server)
         except SignalledError:
             signals.interrupt = False
             return server.stop(0.0)
         logs.release_console()
+        if successor is not None:
+            successor.report_serving()
+            notifier = _notifier()
         if added.reports_load:
             echo(f"penstock: loaded in {shown.seconds:.2f} s")
         if reloader is not None:
@@ -116,21 +131,77 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
         notifier.ready(f"serves {_counted(server)}")
         if added.started is not None:
             added.started(server)
+        upgrades = None if upgradable is None else Upgrades(server, upgradable, mark, own_file)
         try:
-            while signals.count == 0:
-                if server.wait(_POLL_INTERVAL):
-                    return server.stop()
-                if signals.reloads and reloader is not None:
-                    signals.reloads = 0
-                    notifier.reloading()
-                    server.reload_files()
-                    reloader.request(lambda: notifier.ready(f"serves {_counted(server)}"))
+            if _Serving(server, signals, notifier, reloader, upgrades).has_stopped():
+                return server.stop()
         finally:
             if reloader is not None:
                 reloader.stop()
+            if upgrades is not None:
+                upgrades.cancel()
         with notifier.more_time("waits for the requests that run"):
             notifier.stopping("waits for the requests that run")
-            return _drain(server, signals)
+            return _drain(server, signals, delayed=upgrades is None or upgrades.replacement is None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Serving:
+    """A server that runs, and what acts on it."""
+
+    server: Server
+    signals: _Signals
+    notifier: Notifier
+    reloader: Reloader | None
+    upgrades: Upgrades | None
+
+    def has_stopped(self) -> bool:
+        """Waits for a signal or an upgrade, and returns False, or until the server has stopped by itself."""
+        while self.signals.count == 0:
+            if self.server.wait(_POLL_INTERVAL):
+                return True
+            if self.signals.reloads and self.reloader is not None:
+                self.signals.reloads = 0
+                self.notifier.reloading()
+                self.server.reload_files()
+                self.reloader.request(lambda: self.notifier.ready(f"serves {_counted(self.server)}"))
+            if self.upgrades is not None and self._is_replaced(self.upgrades):
+                return False
+        return False
+
+    def _is_replaced(self, upgrades: Upgrades) -> bool:
+        if self.signals.upgrades:
+            self.signals.upgrades = 0
+            upgrades.request()
+        process = upgrades.poll()
+        if process is None:
+            return False
+        self.notifier.replaced(process, f"serves {_counted(self.server)}")
+        upgrades.finish()
+        _leave(self.server, process, self.signals)
+        return True
+
+
+def _start(server: Server, successor: Successor | None, own_file: pid_file.PidFile) -> None:
+    """Starts the server: with the sockets of another one, and in its place, if it is its successor."""
+    if successor is not None:
+        server._handed_over = successor.sockets
+        server._load()
+        successor.take_over(own_file.take, server.config.upgrade_timeout)
+        server._set_ready()
+    else:
+        server.start()
+
+
+def _leave(server: Server, process: int, signals: _Signals) -> None:
+    """Leaves the sockets to another process, and waits until clients have left their connections to this one."""
+    assert server._core is not None
+    seconds = server.config.drain_timeout
+    echo(f"penstock: upgrade: process {process} serves; connections to process {os.getpid()} have {seconds:g} s to end")
+    server._core.hand_over()
+    until = time.monotonic() + seconds
+    while not (signals.count or server._core.is_deserted() or time.monotonic() >= until):
+        time.sleep(_POLL_INTERVAL)
 
 
 def _notifier() -> Notifier:
@@ -145,9 +216,10 @@ def _counted(server: Server) -> str:
     return f"{count} model{'' if count == 1 else 's'}"
 
 
-def _drain(server: Server, signals: _Signals) -> list[str]:
+def _drain(server: Server, signals: _Signals, *, delayed: bool) -> list[str]:
     config = server.config
-    delay = f"not ready, and serves for {config.drain_delay:g} s more; then " if config.drain_delay else ""
+    seconds = config.drain_delay if delayed else 0
+    delay = f"not ready, and serves for {seconds:g} s more; then " if seconds else ""
     echo(f"penstock: stopping: {delay}requests have {config.drain_timeout:g} s to finish; signal again to stop at once")
     stop = _Stop(server, None)
     while not stop.has_ended(_POLL_INTERVAL):

@@ -51,6 +51,11 @@ class Notifier:
         """The server drains."""
         self._send(STOPPING="1", STATUS=status)
 
+    def replaced(self, process: int, status: str) -> None:
+        """Another process is the service's main one from now on. This one sends nothing any more."""
+        self._send(MAINPID=str(process), READY="1", STATUS=status)
+        self._address = None
+
     @contextmanager
     def more_time(self, status: str) -> Iterator[None]:
         """Asks for more time while the block runs, which systemd would otherwise end as a start or stop that hangs."""
