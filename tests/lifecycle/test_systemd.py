@@ -1,4 +1,4 @@
-"""systemd: notifications of the start, a reload and the drain, and the documented unit."""
+"""systemd: notifications of the start, a reload and the drain, and the exported units."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from penstock._cli.main import main
 from penstock._serve.systemd import Notifier
 from serving_process import Serving
 
-ROOT = Path(__file__).resolve().parents[2]
 APP = "from penstock import model\n\n\n@model\ndef same(x: float) -> float:\n    return x\n"
 
 
@@ -72,22 +72,29 @@ def test_line_breaks_begin_no_field(tmp_path: Path) -> None:
         assert received(receiver) == {"READY": "1", "STATUS": "a STOPPING=1"}
 
 
-@pytest.fixture
-def unit(tmp_path: Path) -> Path:
-    """The unit of the documentation."""
-    [text] = re.findall(r"```ini\n(\[Unit\].*?)```", (ROOT / "docs" / "deployment.md").read_text(), re.DOTALL)
-    path = tmp_path / "penstock.service"
-    # A program that exists here.
-    path.write_text(text.replace("/opt/penstock/bin/penstock", shutil.which("true") or "/bin/true"))
-    return path
+VARIANTS = {
+    "plain": (["--keys-file", "/etc/penstock/keys.toml"], ["penstock.service"]),
+    "sockets": (
+        ["--socket", "http=443", "--socket", "http=unix:/run/http.sock", "--socket", "admin=unix:/run/admin.sock"],
+        ["penstock.service", "penstock-http.socket", "penstock-admin.socket"],
+    ),
+    "gpu": (["--gpu", "--memory", "4G"], ["penstock.service"]),
+}
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
-def test_documented_unit_is_valid_and_hardened(unit: Path) -> None:
-    command = ["systemd-analyze", "verify", "--man=no", str(unit)]
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_exported_units_are_valid_and_hardened(tmp_path: Path, variant: str) -> None:
+    flags, names = VARIANTS[variant]
+    # A program that exists here.
+    flags = [*flags, "--program", shutil.which("true") or "/bin/true", "--folder", str(tmp_path)]
+    assert main(["export", "systemd", "/srv/app/app.py", *flags]) == 0
+    assert sorted(names) == sorted(path.name for path in tmp_path.iterdir())
+    paths = [str(tmp_path / name) for name in names]
+    command = ["systemd-analyze", "verify", "--man=no", *paths]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-    assert [line for line in checked.stderr.splitlines() if unit.name in line] == []
-    command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", str(unit)]
+    assert [line for line in checked.stderr.splitlines() if "penstock" in line] == []
+    command = ["systemd-analyze", "security", "--offline=yes", "--no-pager", paths[0]]
     rated = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     [level] = re.findall(r"Overall exposure level for \S+: ([\d.]+)", rated.stdout)
     assert float(level) <= 2.0

@@ -16,12 +16,12 @@ from penstock._cli import (
     config,
     detect,
     dev,
-    export,
     infer,
     serve,
     shim,
     url,
 )
+from penstock._cli.exports import command as export
 from penstock._cli.operations import keys, reload, stacks, upgrade
 from penstock._cli.parser import Parser
 from penstock.errors import StartupError

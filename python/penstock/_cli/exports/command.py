@@ -1,4 +1,4 @@
-"""`penstock export`: manifests for Kubernetes and KServe; rules for Prometheus, and a dashboard for Grafana."""
+"""`penstock export`: manifests, units of systemd, rules for Prometheus, and a dashboard for Grafana."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from penstock._cli import export_monitoring
+from penstock._cli.exports import monitoring, units
 from penstock._export import manifests, yaml_text
 from penstock._export.kserve import kserve
 from penstock._images import checks, describe, record
@@ -27,7 +27,7 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "export",
         allow_abbrev=False,
-        help="print manifests for Kubernetes or KServe, rules for Prometheus, or a dashboard for Grafana",
+        help="print manifests for Kubernetes or KServe, units of systemd, or rules and dashboards of metrics",
         description="Prints what other systems need to know about a server.",
     )
     kinds = parser.add_subparsers(dest="kind", metavar="KIND", required=True)
@@ -40,7 +40,8 @@ def add_parser(commands: Any) -> None:
                 description="Prints manifests for `kubectl apply -f -`, for the image that penstock build built.",
             )
         )
-    export_monitoring.add_parsers(kinds)
+    units.add_parser(kinds)
+    monitoring.add_parsers(kinds)
 
 
 def _add_manifests(parser: argparse.ArgumentParser) -> None:
@@ -72,8 +73,10 @@ def run(options: argparse.Namespace) -> int:
     Raises:
         StartupError: there is no image, or an option is not valid in Kubernetes.
     """
-    if options.kind in export_monitoring.KINDS:
-        return export_monitoring.run(options)
+    if options.kind in monitoring.KINDS:
+        return monitoring.run(options)
+    if options.kind == units.KIND:
+        return units.run(options)
     deployed = _deployed(options)
     if options.kind == "kubernetes":
         for flag in ("grpc", "raw"):

@@ -1,0 +1,1 @@
+"""`penstock export`: the command, and a module for each group of kinds."""
