@@ -79,13 +79,15 @@ class Notifier:
             thread.join()
 
     def _send(self, **fields: str) -> None:
-        if self._address is None:
+        # Read once: the thread that asks for more time sends too, and either may find that the manager is gone.
+        address = self._address
+        if address is None:
             return
         # A line break would begin another field.
         lines = [f"{name}={' '.join(value.split())}" for name, value in fields.items()]
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-                sender.sendto("\n".join(lines).encode(), self._address)
+                sender.sendto("\n".join(lines).encode(), address)
         except OSError:
             # The service manager is gone, and the server goes on without it.
             self._address = None
