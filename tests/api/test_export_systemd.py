@@ -51,9 +51,10 @@ def test_settings_are_those_of_the_command_line(capsys: pytest.CaptureFixture[st
 
 def test_files_are_credentials(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--tls-certificate", "/etc/a/tls.crt,/etc/b/tls.crt", "--tls-key", "/etc/a/tls.key,/etc/b/tls.key"]
-    text = exported(capsys, "app", *PROGRAM, *flags, "--keys-file", "/etc/penstock/keys.toml")
+    flags += ["--keys-file", "/etc/penstock/keys.toml", "--otlp-ca", "off"]
+    text = exported(capsys, "app", *PROGRAM, *flags)
     [command] = lines(text, "ExecStart")
-    for expected in ("--tls-certificate %d/tls.crt,%d/1-tls.crt", "--keys-file %d/keys.toml"):
+    for expected in ("--otlp-ca off", "--tls-certificate %d/tls.crt,%d/1-tls.crt", "--keys-file %d/keys.toml"):
         assert expected in command
     assert lines(text, "LoadCredential") == [
         "tls.crt:/etc/a/tls.crt",
@@ -87,6 +88,7 @@ MOVE = "move it to /srv or /opt"
     ("arguments", "problem"),
     [
         (["--socket", "htp=443"], f"--socket htp=443: {EXPECTED}"),
+        (["--socket", "http=proxy:9000"], f"--socket http=proxy:9000: {EXPECTED}"),
         (["--socket", "http=fd:3"], f"--socket http=fd:3: {EXPECTED}"),
         (["--http", "0.0.0.0:443"], "http: the service may not open port 443; use --socket http=0.0.0.0:443"),
         (

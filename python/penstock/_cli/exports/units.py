@@ -28,7 +28,16 @@ _MEMORY = re.compile(r"[1-9][0-9]*[KMGT]?")
 _HIDDEN = {"ProtectHome=": ("/home", "/root", "/run/user"), "PrivateTmp=": ("/tmp", "/var/tmp")}  # noqa: S108 - refused
 """Folders that the service does not see, by the line of the unit that hides them."""
 
-_FILES = ("keys_file", "tls_certificate", "tls_key", "tls_client_ca", "tls_client_crl")
+_FILES = (
+    "keys_file",
+    "tls_certificate",
+    "tls_key",
+    "tls_client_ca",
+    "tls_client_crl",
+    "otlp_ca",
+    "otlp_certificate",
+    "otlp_key",
+)
 """Settings that name files."""
 
 _UNPRIVILEGED = 1024
@@ -91,7 +100,7 @@ def _service(options: argparse.Namespace) -> systemd.Service:
     flags, files = [], {}
     for setting, text in given.items():
         flag, kind = sources.flag(setting.name), setting.metadata["kind"]
-        if setting.name in _FILES:
+        if setting.name in _FILES and settings.parse(kind, text):
             files[flag] = [_visible(flag, os.path.abspath(path)) for path in text.split(",")]
         else:
             flags += _flags(flag, kind, text)
@@ -160,13 +169,18 @@ def _sockets(given: Sequence[str]) -> Mapping[str, Sequence[str]]:
     for entry in given:
         kind, _, address = entry.partition("=")
         address = listeners.with_host(address)
-        if kind not in inherited.NAMES or not listeners.is_address(address) or address.startswith(("fd:", "plain:")):
+        if kind not in inherited.NAMES or not listeners.is_address(address) or not _is_bare(address):
             kinds = ", ".join(inherited.NAMES)
             raise StartupError(
                 f"--socket {entry}: expected KIND=ADDRESS with {kinds}, and HOST:PORT, PORT or unix:/path"
             )
         found.setdefault(kind, []).append(address)
     return found
+
+
+def _is_bare(address: str) -> bool:
+    """True for an address that systemd can open, and which is not one with a prefix."""
+    return listeners.bare(address) == address and listeners.descriptor(address) is None
 
 
 def _check_ports(name: str, kind: str, text: str) -> None:
