@@ -38,6 +38,7 @@ SAMPLES = {
 
 
 OWN = {
+    "access_log_fields": ("tls", "time,route"),
     "otlp_endpoint": ("http://127.0.0.1:9", "off"),
     "trace_sampler": ("always_on", "auto"),
     "admin_only": ("metrics", "trace,debug"),

@@ -159,6 +159,12 @@ class ServerConfig:
     access_log: Literal["off", "text", "json", "short"] = _setting(
         "off", "off|text|json|short", "log line for each request"
     )
+    access_log_fields: tuple[str, ...] = _setting(
+        (), "names", "fields of the access log, separated by commas; none: all of them in json, a short line in text"
+    )
+    access_log_sample: float = _setting(
+        1.0, "share", "share of the successful requests in the access log; failed ones are always logged"
+    )
     log_level: Literal["off", "error", "warning", "info", "debug"] = _setting(
         "warning",
         "off|error|warning|info|debug",

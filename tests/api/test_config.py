@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from penstock import ConfigError, Server, ServerConfig
+from penstock._config.access_log import FIELDS
 from penstock.config import load_config
 
 LISTENER = (
@@ -80,6 +81,8 @@ def test_defaults() -> None:
         "live": "local",
         "batching_debug": "off",
         "access_log": "off",
+        "access_log_fields": (),
+        "access_log_sample": 1.0,
         "log_level": "warning",
         "otlp_endpoint": "auto",
         "otlp_headers": None,
@@ -214,6 +217,7 @@ def test_text_is_parsed_to_a_typed_value(name: str, text: str, value: Any) -> No
         ("dialect", "mlserver", "'mlserver' is not one of penstock, triton, kserve"),
         ("dialect", "Triton", "'Triton' is not one of penstock, triton, kserve"),
         ("access_log", "xml", "'xml' is not one of off, text, json"),
+        ("access_log_sample", "2", "2.0 is not a share from 0 to 1"),
         ("server_name", "", "'' is not printable text"),
     ],
 )
@@ -433,6 +437,18 @@ def test_listeners_that_conflict_are_refused(options: dict[str, Any], problem: s
 )
 def test_listeners_that_do_not_conflict(options: dict[str, Any]) -> None:
     assert load(options).listeners
+
+
+def test_fields_of_the_access_log_are_checked() -> None:
+    assert load({"access_log_fields": "time, route,tls"}).access_log_fields == ("time", "route", "tls")
+    known = ", ".join(FIELDS)
+    for wrong, problem in [
+        ({"access_log_fields": "time,adress"}, f"'adress' is not a field, expected any of {known}"),
+        ({"access_log_fields": "tls,tls"}, "'tls' is there twice"),
+        ({"access_log_fields": "tls", "access_log": "short"}, "has no meaning with access_log = short"),
+    ]:
+        with pytest.raises(ConfigError, match=f"^access_log_fields: {re.escape(problem)}"):
+            load(wrong)
 
 
 def test_short_stall_timeout_is_rejected() -> None:

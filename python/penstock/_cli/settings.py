@@ -49,6 +49,8 @@ GROUPS = {
     "logs, traces and documentation": (
         "log_level",
         "access_log",
+        "access_log_fields",
+        "access_log_sample",
         "timing_headers",
         "otlp_endpoint",
         "otlp_headers",

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from penstock._config import access, admin_address, listeners, otlp
+from penstock._config import access, access_log, admin_address, listeners, otlp
 from penstock._config.sources import VERTEX_ROUTES
 
 __all__ = ["Broken", "broken"]
@@ -123,6 +123,7 @@ _RULES = tuple(
         (("tls_client_crl", "tls_client"), _check_of_clients),
         (("grpc", "http"), _check_grpc),
         (("listeners", "http", "grpc"), listeners.check_conflicts),
+        (("access_log_fields", "access_log"), access_log.check_fields),
         (("admin_only",), admin_address.check_categories),
         (("admin_open", "admin"), admin_address.check_open),
         (("admin", "http", "grpc", "listeners"), admin_address.check_address),

@@ -67,6 +67,8 @@ class ServerOptions(TypedDict, total=False):
     live: Literal["off", "local", "on"]
     batching_debug: Literal["off", "read", "change"]
     access_log: Literal["off", "text", "json", "short"]
+    access_log_fields: str | Iterable[str]
+    access_log_sample: float | str
     log_level: Literal["off", "error", "warning", "info", "debug"]
     otlp_endpoint: str
     otlp_headers: str | None

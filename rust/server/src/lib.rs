@@ -23,9 +23,9 @@ pub use net::{InProcess, Server, StartError, processors};
 pub use observe::{MAX_NAME_BYTES, plain};
 pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, Outgoing, OutgoingSettings, TlsSettings};
 pub use settings::{
-    Access, AccessLog, Action, Address, BatchingDebug, Build, Categories, Category, CloudEvents, Command, Compression,
-    Config, Control, DuplicateDescriptor, HeaderPattern, Inherited, InterpreterProbe, KeySettings, Limits, Listener,
-    LiveAccess, LogLevel, PlatformRoutes, Platforms, ReadStacks, Serves, SharedCache, SharedMemory, StallSettings, Tls,
-    Tracing, TrustedProxies, WebSettings,
+    Access, AccessField, AccessLog, Action, Address, BatchingDebug, Build, Categories, Category, CloudEvents, Command,
+    Compression, Config, Control, DuplicateDescriptor, HeaderPattern, Inherited, InterpreterProbe, KeySettings, Limits,
+    Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms, ReadStacks, Serves, SharedCache, SharedMemory,
+    StallSettings, Tls, Tracing, TrustedProxies, WebSettings,
 };
 pub use state::default_max_inflight_bytes;

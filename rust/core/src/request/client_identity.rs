@@ -42,11 +42,18 @@ impl ClientIdentity {
 
     /// Name of the client: its key's; its certificate's first URI, DNS name or subject; its address; or `local`.
     pub fn name(&self) -> Cow<'_, str> {
+        match (self.proven_name(), self.address) {
+            (Some(name), _) => Cow::Borrowed(name),
+            (None, Some(address)) => Cow::Owned(address.to_string()),
+            (None, None) => Cow::Borrowed("local"),
+        }
+    }
+
+    /// Name that a key or a certificate proves; `None` without either.
+    pub fn proven_name(&self) -> Option<&str> {
         match self {
-            Self { key: Some(key), .. } => Cow::Borrowed(key),
-            Self { certificate: Some(certificate), .. } => Cow::Borrowed(certificate.name()),
-            Self { address: Some(address), .. } => Cow::Owned(address.to_string()),
-            _ => Cow::Borrowed("local"),
+            Self { key: Some(key), .. } => Some(key),
+            Self { certificate, .. } => certificate.as_ref().map(|certificate| certificate.name()),
         }
     }
 

@@ -9,9 +9,9 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessLog, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth, CloudEvents,
-    Compression, Config, HeaderPattern, KeySettings, Limits, LiveAccess, LogLevel, MinVersion, PlatformRoutes,
-    Platforms, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, TrustedProxies, WebSettings,
+    Access, AccessField, AccessLog, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth,
+    CloudEvents, Compression, Config, HeaderPattern, KeySettings, Limits, LiveAccess, LogLevel, MinVersion,
+    PlatformRoutes, Platforms, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, TrustedProxies, WebSettings,
     default_max_inflight_bytes,
 };
 use pyo3::{PythonVersionInfo, prelude::*};
@@ -84,6 +84,10 @@ impl<'py> ServerConfig<'_, 'py> {
                 "short" => AccessLog::Short,
                 _ => AccessLog::Off,
             },
+            access_log_fields => |names: Vec<String>| {
+                names.iter().filter_map(|name| AccessField::from_name(name)).collect()
+            },
+            access_log_sample,
             shared_memory => |mode: String| match mode.as_str() {
                 "local" => SharedMemory::Local,
                 "on" => SharedMemory::On,

@@ -3,6 +3,7 @@
 mod flush_clock;
 mod frames;
 pub(crate) mod inflate;
+mod logged_body;
 pub(crate) mod offload;
 mod request_body;
 mod response_body;

@@ -1,19 +1,32 @@
 //! Chunks of a request's body.
 
 use super::timed_body::SlowBody;
+use crate::observe::RequestLog;
 use bytes::Bytes;
 use http_body::Body as HttpBody;
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full};
 use penstock_core::{Error, Kind, Result};
-use std::{error::Error as StdError, io};
+use std::{error::Error as StdError, io, sync::Arc};
 
 /// Body of a request, from a socket or from memory.
 pub(crate) trait RequestBody:
     HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin
 {
+    /// Counts the received bytes for the request's log line.
+    fn log_to(&mut self, log: &Arc<RequestLog>);
 }
 
-impl<B> RequestBody for B where B: HttpBody<Data = Bytes, Error: Into<Box<dyn StdError + Send + Sync>>> + Send + Unpin {}
+impl RequestBody for Full<Bytes> {
+    fn log_to(&mut self, log: &Arc<RequestLog>) {
+        log.received(self.size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or_default());
+    }
+}
+
+impl<B: RequestBody> RequestBody for &mut B {
+    fn log_to(&mut self, log: &Arc<RequestLog>) {
+        (**self).log_to(log);
+    }
+}
 
 /// Returns the next chunk; `None` at the end. Trailers are skipped.
 ///

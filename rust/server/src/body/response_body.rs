@@ -1,6 +1,7 @@
 //! Body of a response: a few chunks without copies, and gRPC's trailers.
 
-use crate::state::ResponseMemory;
+use super::logged_body::LoggedBody;
+use crate::{observe::RequestLog, state::ResponseMemory};
 use bytes::Bytes;
 use http::HeaderMap;
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -75,6 +76,18 @@ impl Body {
     /// Reports whether the body is produced while it is sent.
     pub(crate) const fn is_streamed(&self) -> bool {
         matches!(self, Self::Streamed(_))
+    }
+
+    /// Counts the bytes for the request's log line. Those of a streamed body are counted as they are sent, and the line
+    /// is written after them.
+    pub(crate) fn logged(self, log: Arc<RequestLog>) -> Self {
+        match self {
+            Self::Streamed(body) => Self::Streamed(axum::body::Body::new(LoggedBody { body, log })),
+            complete => {
+                log.sent(complete.bytes());
+                complete
+            }
+        }
     }
 
     /// Creates an empty body.

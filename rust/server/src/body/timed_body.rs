@@ -1,6 +1,7 @@
 //! Timeouts of request bodies: minimum rate and longest silence.
 
-use crate::settings::Limits;
+use super::request_body::RequestBody;
+use crate::{observe::RequestLog, settings::Limits};
 use bytes::Bytes;
 use http::{Request, Version};
 use http_body::{Body, Frame, SizeHint};
@@ -36,6 +37,8 @@ pub(crate) struct TimedBody {
     /// `None` until the first wait.
     pace: Option<Box<Pace>>,
     messages: Option<Messages>,
+    /// `None` where the request is not logged.
+    log: Option<Arc<RequestLog>>,
 }
 
 impl TimedBody {
@@ -43,7 +46,13 @@ impl TimedBody {
     pub(crate) fn of(request: Request<Incoming>, limits: &Arc<Limits>) -> Request<Self> {
         let streams = |path: &str| OF_MANY_MESSAGES.iter().any(|call| path.ends_with(call));
         let messages = (request.version() == Version::HTTP_2 && streams(request.uri().path())).then(Messages::default);
-        request.map(|body| Self { body, limits: Arc::clone(limits), bytes: 0, pace: None, messages })
+        request.map(|body| Self { body, limits: Arc::clone(limits), bytes: 0, pace: None, messages, log: None })
+    }
+}
+
+impl RequestBody for TimedBody {
+    fn log_to(&mut self, log: &Arc<RequestLog>) {
+        self.log = Some(Arc::clone(log));
     }
 }
 
@@ -52,10 +61,13 @@ impl Body for TimedBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Self { body, limits, bytes, pace, messages } = &mut *self;
+        let Self { body, limits, bytes, pace, messages, log } = &mut *self;
         match Pin::new(body).poll_frame(cx) {
             Poll::Ready(frame) => {
                 if let Some(data) = frame.as_ref().and_then(|frame| frame.as_ref().ok()?.data_ref()) {
+                    if let Some(log) = log {
+                        log.received(data.len());
+                    }
                     match messages {
                         None => *bytes += data.len() as u64,
                         Some(messages) => {

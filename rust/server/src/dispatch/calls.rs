@@ -36,6 +36,7 @@ impl Dispatcher {
             };
         }
         let response = match self.check_call(head, protocol) {
+            Ok(()) if self.context.app.log.logs_requests() => Box::pin(self.infer_logged(head, body)).await,
             Ok(()) => grpc::infer(&self.context, &head.headers, body).await,
             Err(error) => grpc::refusal(self.count_refused(&error), &error),
         };
@@ -65,7 +66,9 @@ impl Dispatcher {
         if let Err(error) = self.check_call(&head, protocol) {
             return grpc::refusal(self.count_refused(&error), &error);
         }
-        match (grpc::call(&self.context, head, body).await, &self.grpc) {
+        let logged = self.logged_stream(&head);
+        let context = logged.as_ref().unwrap_or(&self.context);
+        match (grpc::call(context, head, body).await, &self.grpc) {
             (Ok(response), _) => response,
             (Err(request), Some(router)) => pass_to_tonic(router, request).await,
             (Err(_), None) => grpc::refusal(app, &Error::new(Kind::MethodNotAllowed, "the service is not served")),

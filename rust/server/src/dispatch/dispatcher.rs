@@ -17,7 +17,7 @@ use axum::Router;
 use http::{HeaderValue, Method, Response, Version, header::CONNECTION, request::Parts};
 use penstock_core::{ClientIdentity, CompletionQueue, Error, Protocol, Result};
 use penstock_wire::rest::error as wire;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// Protocols of a listener, and its clients.
 #[derive(Clone, Copy, Debug)]
@@ -69,6 +69,7 @@ impl Dispatcher {
             hidden,
             client: Arc::default(),
             key: None,
+            request_log: None,
         };
         let config = &context.app.config;
         let pages = Arc::new(PageRules::new(config, scope.tls));
@@ -132,7 +133,7 @@ impl Dispatcher {
         if self.finds_client {
             return Box::pin(self.respond_to_client(head, body, protocol)).await;
         }
-        let response = match self.context.app.log.logs_paths() {
+        let response = match self.context.app.log.logs_requests() {
             false => self.dispatch(head, body, protocol).await,
             // Boxed: the futures of requests that are not logged stay small.
             true => Box::pin(self.dispatch_logged(head, body, protocol)).await,
@@ -168,6 +169,10 @@ impl Dispatcher {
         if let Some(platforms) = &app.config.platforms
             && let Some(call) = PlatformCall::parse(platforms, &head.method, head.uri.path())
         {
+            if let Some(log) = &self.context.request_log {
+                // It is that of the platform's route.
+                log.set_route(Cow::Owned(head.uri.path().to_owned()));
+            }
             let request = PlatformRequest { headers: &head.headers, body, protocol };
             return Box::pin(rest::platform(&self.context, platforms, call, request)).await;
         }
@@ -194,6 +199,9 @@ impl Dispatcher {
                 let requires = Requirement::Category(Category::Inference);
                 if let Err(error) = self.context.check_rest(requires, headers) {
                     return rest::refusal(self.count_refused(&error), &error);
+                }
+                if let Some(log) = &self.context.request_log {
+                    log.set_route(Cow::Owned(target.pattern().to_owned()));
                 }
                 let query = query.unwrap_or_default();
                 let request = DeclaredRouteRequest { method, path, query, headers, body, protocol };

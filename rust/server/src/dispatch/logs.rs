@@ -1,16 +1,10 @@
-//! Log lines of the dispatcher: of connections that speak another protocol, and of requests by their path.
+//! Log lines of the dispatcher: of connections that speak another protocol, and of requests that no route answers.
 
 use super::Dispatcher;
-use crate::{
-    body::{Body, RequestBody},
-    infer::{BATCH_SIZE_HEADER, RequestTelemetry},
-    observe::ShortEntry,
-    rest,
-    settings::LogLevel,
-};
-use http::{Response, StatusCode, request::Parts, uri::PathAndQuery};
+use crate::{body::Body, infer::RequestTelemetry, rest, settings::LogLevel};
+use http::{Response, StatusCode, request::Parts};
 use penstock_core::{Error, Kind, Protocol};
-use std::{sync::atomic::Ordering, time::Instant};
+use std::sync::atomic::Ordering;
 
 impl Dispatcher {
     /// Logs a connection that does not begin with a header of the PROXY protocol, once for the server.
@@ -31,26 +25,6 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a request, and logs its path.
-    pub(super) async fn dispatch_logged<B: RequestBody>(
-        &self,
-        head: &Parts,
-        body: &mut B,
-        protocol: Protocol,
-    ) -> Response<Body> {
-        let started = Instant::now();
-        let response = self.dispatch(head, body, protocol).await;
-        self.context.app.log.short(&ShortEntry {
-            method: head.method.as_str(),
-            path: head.uri.path_and_query().map_or_else(|| head.uri.path(), PathAndQuery::as_str),
-            status: response.status().as_u16().into(),
-            failed: response.status().as_u16() >= 400,
-            duration: started.elapsed(),
-            rows: response.headers().get(BATCH_SIZE_HEADER).and_then(|rows| rows.to_str().ok()),
-        });
-        response
-    }
-
     /// Logs a request that no route answers: there is no telemetry of it.
     pub(super) fn log_unknown(&self, head: &Parts, protocol: Protocol, response: &Response<Body>) {
         let app = &self.context.app;
@@ -62,6 +36,6 @@ impl Dispatcher {
             _ => (Kind::MethodNotAllowed, "the path has no such method"),
         };
         let error = Error::new(kind, format!("{} {}: {why}", head.method, head.uri.path()));
-        RequestTelemetry::start(app, protocol).unrouted(response.status().as_u16().into(), &error);
+        RequestTelemetry::start(&self.context, protocol).unrouted(response.status().as_u16().into(), &error);
     }
 }

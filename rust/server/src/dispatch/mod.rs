@@ -6,6 +6,7 @@ mod forwarded;
 mod host_syntax;
 mod hosts;
 mod keyed;
+mod logged;
 mod logs;
 mod pages;
 

@@ -10,6 +10,10 @@ use http::{HeaderMap, HeaderValue, Request, Response, header::CONTENT_TYPE, requ
 use penstock_core::{Error, Kind, Result};
 
 const INFERENCE: &str = "/inference.GRPCInferenceService/";
+/// Full name of the call with one request.
+pub(crate) const INFERENCE_CALL: &str = "inference.GRPCInferenceService/ModelInfer";
+/// Full name of the call with any number of requests.
+pub(crate) const INFERENCE_STREAM: &str = "inference.GRPCInferenceService/ModelStreamInfer";
 const NO_SUCH_CALL: &str = "the service has no such call";
 const HEALTH: &str = "/grpc.health.v1.Health/";
 
@@ -64,7 +68,12 @@ fn category(path: &str) -> Category {
 
 /// Reports whether a path is that of `ModelInfer`.
 pub(crate) fn is_inference(path: &str) -> bool {
-    path.strip_prefix(INFERENCE) == Some("ModelInfer")
+    path.strip_prefix('/') == Some(INFERENCE_CALL)
+}
+
+/// Reports whether a path is that of `ModelStreamInfer`.
+pub(crate) fn is_inference_stream(path: &str) -> bool {
+    path.strip_prefix('/') == Some(INFERENCE_STREAM)
 }
 
 /// Answers a call of a known service, except `ModelInfer`; returns a request of another service.
@@ -82,7 +91,7 @@ pub(crate) async fn call<B: RequestBody + 'static>(
 
 async fn known<B: RequestBody + 'static>(context: &Context, head: Parts, body: B) -> Response<Body> {
     let path = head.uri.path();
-    if path.strip_prefix(INFERENCE) == Some("ModelStreamInfer") {
+    if is_inference_stream(path) {
         return stream::call(context, head.headers, body).unwrap_or_else(|error| refusal(&context.app, &error));
     }
     let call = unary::Call { context, headers: &head.headers, body };

@@ -16,7 +16,7 @@ use std::{sync::Arc, time::Instant};
 
 /// Answers one call.
 pub(crate) async fn infer<B: RequestBody>(context: &Context, headers: &HeaderMap, body: &mut B) -> Response<Body> {
-    let telemetry = RequestTelemetry::start(&context.app, Protocol::Grpc).traced(headers);
+    let telemetry = RequestTelemetry::start(context, Protocol::Grpc).traced(headers);
     let received = async {
         let mut guard = context.enter_sequence()?;
         let mut frames = Frames::new(body, headers, &context.app.config.limits)?;

@@ -18,6 +18,8 @@ mod stream_reply;
 mod stream_shared_memory;
 mod unary;
 
-pub(crate) use dispatch::{call, check_access, is_grpc, is_inference, refusal};
+pub(crate) use dispatch::{
+    INFERENCE_CALL, INFERENCE_STREAM, call, check_access, is_grpc, is_inference, is_inference_stream, refusal,
+};
 pub(crate) use infer::infer;
 pub(crate) use reflection::router;

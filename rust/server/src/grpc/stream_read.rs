@@ -56,7 +56,10 @@ async fn request(
     held: RequestMemory,
 ) -> Result<ModelRequest> {
     let (app, message) = (&context.app, &envelope.message);
-    let telemetry = RequestTelemetry::start(app, Protocol::Grpc).traced(headers);
+    // Each message has its own line.
+    let logged = context.for_message(held.bytes());
+    let context = logged.as_ref().unwrap_or(context);
+    let telemetry = RequestTelemetry::start(context, Protocol::Grpc).traced(headers);
     let refused = |error: &Error| telemetry.failed(None, "", code_of(app, error), error);
     let mut guard = context.enter_sequence().inspect_err(refused)?.with_memory(held);
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());

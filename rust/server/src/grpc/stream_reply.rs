@@ -84,6 +84,9 @@ impl RequestEcho {
         let put = check_head(responses.model(), &response)
             .and_then(|()| wire::put_stream_response(out, spec, &responses.plan, &response, last))
             .and_then(|()| ResponseMemory::of(responses.app(), out.len() - before));
+        if put.is_ok() {
+            responses.sent(out.len() - before);
+        }
         put.inspect_err(|error| {
             out.truncate(before);
             responses.fail(error);

@@ -2,6 +2,7 @@
 
 mod compute;
 pub(crate) mod header_params;
+mod recorder;
 pub(crate) mod request_headers;
 mod response_cache;
 pub(crate) mod response_head;

@@ -164,6 +164,11 @@ impl Responses {
         self.record.set_status(status);
     }
 
+    /// Counts bytes of a message; see [`StreamTelemetry::sent`].
+    pub(crate) fn sent(&self, bytes: usize) {
+        self.record.sent(bytes);
+    }
+
     /// Ends the request successfully; further responses are dropped.
     pub(crate) fn leave(&mut self) {
         self.source = Source::Ended;

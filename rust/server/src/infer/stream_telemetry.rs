@@ -1,7 +1,10 @@
 //! Metrics, log line and trace of a request with several responses, in all protocols.
 
-use super::{RequestTelemetry, response_head::to_error as refusal};
-use crate::{observe::spans::RequestTrace, state::App};
+use super::{RequestTelemetry, recorder::Recorder, response_head::to_error as refusal};
+use crate::{
+    observe::{RequestLog, spans::RequestTrace},
+    state::App,
+};
 use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Timings};
 use penstock_wire::DecodedRequest;
 use std::{
@@ -16,6 +19,8 @@ pub(crate) struct StreamTelemetry {
     protocol: Protocol,
     started: Instant,
     trace: Option<Arc<RequestTrace>>,
+    /// `None` where the request is not logged.
+    log: Option<Arc<RequestLog>>,
     model: Arc<Model>,
     id: String,
     status: fn(&App, Option<&Error>) -> i32,
@@ -36,8 +41,8 @@ impl StreamTelemetry {
         request: (&Arc<Model>, &str),
         status: fn(&App, Option<&Error>) -> i32,
     ) -> Self {
-        let RequestTelemetry { protocol, started, ref trace, .. } = *telemetry;
-        let trace = trace.clone();
+        let RequestTelemetry { context, protocol, started, ref trace } = *telemetry;
+        let (trace, log) = (trace.clone(), context.request_log.clone());
         let (model, id) = (Arc::clone(request.0), request.1.to_owned());
         let app = Arc::clone(app);
         Self {
@@ -45,6 +50,7 @@ impl StreamTelemetry {
             protocol,
             started,
             trace,
+            log,
             model,
             id,
             status,
@@ -68,6 +74,13 @@ impl StreamTelemetry {
     pub(crate) fn decoded(&self, decoded: &mut DecodedRequest) {
         if let Some(trace) = &self.trace {
             trace.decoded(decoded);
+        }
+    }
+
+    /// Counts bytes of a message that answers one of several requests of a call.
+    pub(crate) fn sent(&self, bytes: usize) {
+        if let Some(log) = &self.log {
+            log.sent(bytes);
         }
     }
 
@@ -108,20 +121,22 @@ impl StreamTelemetry {
         if std::mem::replace(&mut self.ended, true) {
             return;
         }
-        let telemetry = RequestTelemetry {
+        let trace = self.trace.take();
+        let recorder = Recorder {
             app: &self.app,
             protocol: self.protocol,
             started: self.started,
-            trace: self.trace.take(),
+            trace: trace.as_ref(),
+            log: self.log.as_ref(),
         };
         let (status, timings) = ((self.status)(&self.app, error), self.timings);
         match error {
             None if let Some(head_status) = self.head_status => {
                 let refused = refusal(&ResponseHead { status: head_status, ..ResponseHead::default() });
-                telemetry.completed(&self.model, (&self.id, head_status.into()), timings, refused.as_ref(), None);
+                recorder.completed(&self.model, (&self.id, head_status.into()), timings, refused.as_ref(), None);
             }
-            None => telemetry.succeeded(&self.model, (&self.id, status), timings, None),
-            Some(error) => telemetry.failed(Some(&self.model), &self.id, status, error),
+            None => recorder.succeeded(&self.model, (&self.id, status), timings, None),
+            Some(error) => recorder.failed(Some(&self.model), &self.id, status, error),
         }
     }
 }

@@ -1,140 +1,243 @@
 //! Access log: one line per request.
 
-use super::timestamp::Stamp;
-use penstock_core::Timings;
-use std::{borrow::Cow, fmt::Write as _, time::Duration};
+use super::{
+    plain::{MAX_MESSAGE_BYTES, MAX_NAME_BYTES, plain},
+    timestamp::Stamp,
+};
+use crate::settings::AccessField;
+use http::{HeaderValue, Method};
+use penstock_core::{ClientIdentity, ModelSpec, Timings};
+use std::{borrow::Cow, fmt::Write as _, sync::Arc, time::Duration};
 
-/// Longest id or name in a line, in bytes.
-pub const MAX_NAME_BYTES: usize = 256;
-
-/// Longest message in a line, in bytes.
-pub(crate) const MAX_MESSAGE_BYTES: usize = 1024;
-
-/// Fields of one line.
+/// Outcome of a request.
 #[derive(Debug)]
-pub(crate) struct Entry<'a> {
-    pub(crate) id: &'a str,
+pub(crate) struct Entry {
+    pub(crate) id: String,
     pub(crate) protocol: &'static str,
     /// `None` for a request of no known model.
-    pub(crate) model: Option<&'a str>,
-    pub(crate) version: &'a str,
+    pub(crate) model: Option<Arc<ModelSpec>>,
     /// `ok`, or the name of the error's kind.
     pub(crate) outcome: &'static str,
     /// HTTP status or gRPC code.
     pub(crate) status: i32,
     pub(crate) duration: Duration,
     pub(crate) timings: Timings,
-    pub(crate) error: Option<&'a str>,
+    pub(crate) error: Option<String>,
+    /// Trace of a sampled request.
+    pub(crate) trace_id: Option<[u8; 16]>,
+}
+
+/// Facts of a request that are known before it is answered.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestFacts {
+    pub(crate) client: Arc<ClientIdentity>,
+    pub(crate) method: Method,
+    pub(crate) tls: bool,
+    /// `None` also where the field is not logged.
+    pub(crate) user_agent: Option<HeaderValue>,
+    /// Trace of the client; `None` also where the field is not logged.
+    pub(crate) trace_id: Option<[u8; 16]>,
+}
+
+/// The HTTP request of an entry, and its response.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exchange<'a> {
+    pub(crate) facts: &'a RequestFacts,
+    /// `None` where no route answers.
+    pub(crate) route: Option<&'a str>,
+    pub(crate) request_bytes: u64,
+    pub(crate) response_bytes: u64,
+}
+
+/// A line before it is formatted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Line<'a> {
+    pub(crate) entry: &'a Entry,
+    /// `None` for a request that began before the access log was turned on.
+    pub(crate) exchange: Option<Exchange<'a>>,
+    pub(crate) time: &'a Stamp,
+}
+
+enum Value<'a> {
+    Absent,
+    Text(Cow<'a, str>),
+    Number(u64),
+    Status(i32),
+    Milliseconds(Duration),
+    Flag(bool),
+}
+
+impl<'a> Line<'a> {
+    fn value(&self, field: AccessField) -> Value<'a> {
+        let Self { entry, exchange, .. } = *self;
+        let of_exchange = |value: fn(Exchange<'a>) -> Value<'a>| exchange.map_or(Value::Absent, value);
+        match field {
+            AccessField::Time => Value::Text(Cow::Owned(self.time.text())),
+            AccessField::Id => name(&entry.id),
+            AccessField::Protocol => Value::Text(Cow::Borrowed(entry.protocol)),
+            AccessField::Model => entry.model.as_ref().map_or(Value::Absent, |model| name(&model.name)),
+            AccessField::Version => name(entry.version()),
+            AccessField::Outcome => Value::Text(Cow::Borrowed(entry.outcome)),
+            AccessField::Status => Value::Status(entry.status),
+            AccessField::Duration => Value::Milliseconds(entry.duration),
+            AccessField::Queue => Value::Milliseconds(entry.timings.queue),
+            AccessField::Compute => Value::Milliseconds(entry.timings.compute),
+            AccessField::BatchRows => Value::Number(entry.timings.batch_rows as u64),
+            AccessField::Error => {
+                entry.error.as_ref().map_or(Value::Absent, |error| Value::Text(plain(error, MAX_MESSAGE_BYTES)))
+            }
+            AccessField::Address => of_exchange(|exchange| {
+                let address = exchange.facts.client.address;
+                address.map_or(Value::Absent, |address| Value::Text(Cow::Owned(address.to_string())))
+            }),
+            AccessField::Client => {
+                of_exchange(|exchange| exchange.facts.client.proven_name().map_or(Value::Absent, name))
+            }
+            AccessField::Method => of_exchange(|exchange| name(exchange.facts.method.as_str())),
+            AccessField::Route => of_exchange(|exchange| exchange.route.map_or(Value::Absent, name)),
+            AccessField::RequestBytes => of_exchange(|exchange| Value::Number(exchange.request_bytes)),
+            AccessField::ResponseBytes => of_exchange(|exchange| Value::Number(exchange.response_bytes)),
+            AccessField::TraceId => {
+                let of_client = exchange.and_then(|exchange| exchange.facts.trace_id);
+                let trace_id = entry.trace_id.or(of_client);
+                trace_id
+                    .map_or(Value::Absent, |id| Value::Text(Cow::Owned(format!("{:032x}", u128::from_be_bytes(id)))))
+            }
+            AccessField::UserAgent => of_exchange(|exchange| {
+                let agent = exchange.facts.user_agent.as_ref();
+                agent.map_or(Value::Absent, |agent| match String::from_utf8_lossy(agent.as_bytes()) {
+                    Cow::Borrowed(agent) => name(agent),
+                    Cow::Owned(agent) => Value::Text(Cow::Owned(plain(&agent, MAX_NAME_BYTES).into_owned())),
+                })
+            }),
+            AccessField::Tls => of_exchange(|exchange| Value::Flag(exchange.facts.tls)),
+        }
+    }
+}
+
+fn name(text: &str) -> Value<'_> {
+    Value::Text(plain(text, MAX_NAME_BYTES))
+}
+
+impl Entry {
+    fn version(&self) -> &str {
+        self.model.as_ref().map_or("-", |model| &model.version)
+    }
+
+    /// Model and version, separated by a slash.
+    pub(super) fn model_name(&self) -> String {
+        let model = self.model.as_ref().map_or("-", |model| &*model.name);
+        format!("{}/{}", plain(model, MAX_NAME_BYTES), plain(self.version(), MAX_NAME_BYTES))
+    }
 }
 
 fn milliseconds(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-/// Formats a line as text.
-pub(crate) fn text_line(entry: &Entry<'_>, time: &Stamp) -> String {
+/// Formats the text line of a log without chosen fields.
+pub(super) fn text_line(Line { entry, time, .. }: Line<'_>) -> String {
     let mut line = String::with_capacity(160);
     let _ = write!(
         line,
-        "{} {} {}/{} {} {} {:.2}ms queue={:.2}ms compute={:.2}ms batch={} id={}",
+        "{} {} {} {} {} {:.2}ms queue={:.2}ms compute={:.2}ms batch={} id={}",
         time.text(),
         entry.protocol,
-        plain(entry.model.unwrap_or("-"), MAX_NAME_BYTES),
-        plain(entry.version, MAX_NAME_BYTES),
+        entry.model_name(),
         entry.status,
         entry.outcome,
         milliseconds(entry.duration),
         milliseconds(entry.timings.queue),
         milliseconds(entry.timings.compute),
         entry.timings.batch_rows,
-        plain(entry.id, MAX_NAME_BYTES),
+        plain(&entry.id, MAX_NAME_BYTES),
     );
-    if let Some(error) = entry.error {
+    if let Some(error) = &entry.error {
         let _ = write!(line, " error=\"{}\"", plain(error, MAX_MESSAGE_BYTES));
     }
     line.push('\n');
     line
 }
 
-/// Sanitizes text for a log line, and cuts it to `longest` bytes before `…`. Characters that do not print are escaped
-/// like `\u{202e}`: they could forge lines, move a terminal's cursor or reverse the text.
-pub fn plain(text: &str, longest: usize) -> Cow<'_, str> {
-    if text.len() <= longest && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-        return Cow::Borrowed(text);
-    }
-    let end = text.floor_char_boundary(longest);
-    let mut line = String::with_capacity(end + 16);
-    for character in text[..end].chars() {
-        if is_printable(character) {
-            line.push(character);
-        } else {
-            // Writing into a `String` cannot fail.
-            let _ = write!(line, "\\u{{{:x}}}", u32::from(character));
+/// Formats a text line of chosen fields: `NAME=VALUE` each, and `-` for a value that is absent.
+pub(super) fn text_line_of(line: Line<'_>, fields: &[AccessField]) -> String {
+    let mut text = String::with_capacity(fields.len() * 24);
+    for (index, &field) in fields.iter().enumerate() {
+        if index > 0 {
+            text.push(' ');
+        }
+        text.push_str(field.name());
+        text.push('=');
+        match line.value(field) {
+            Value::Text(value) if value.is_empty() || value.contains([' ', '"', '=', '\\']) => quote(&mut text, &value),
+            Value::Text(value) => text.push_str(&value),
+            Value::Absent => text.push('-'),
+            other => other.write(&mut text),
         }
     }
-    if end < text.len() {
-        line.push('…');
-    }
-    Cow::Owned(line)
+    text.push('\n');
+    text
 }
 
-/// Reports whether `Debug` of the standard library prints a character unescaped.
-fn is_printable(character: char) -> bool {
-    if character.is_ascii() {
-        return !character.is_ascii_control();
+/// Formats a JSON line.
+pub(super) fn json_line(line: Line<'_>, fields: &[AccessField]) -> String {
+    let mut text = String::with_capacity(fields.len() * 24);
+    for (index, &field) in fields.iter().enumerate() {
+        text.push_str(if index == 0 { "{\"" } else { ",\"" });
+        text.push_str(field.name());
+        text.push_str("\":");
+        match line.value(field) {
+            // Seconds are a number.
+            Value::Text(value) if field == AccessField::Time && line.time.is_number() => text.push_str(&value),
+            Value::Text(value) => quote(&mut text, &value),
+            Value::Absent => text.push_str("null"),
+            other => other.write(&mut text),
+        }
     }
-    // After a letter, where a combining mark is not escaped.
-    let mut pair = [b'a'; 5];
-    let end = 1 + character.encode_utf8(&mut pair[1..]).len();
-    std::str::from_utf8(&pair[..end]).is_ok_and(|pair| pair.escape_debug().nth(1) == Some(character))
+    text.push_str("}\n");
+    text
 }
 
-/// Formats a line as JSON.
-pub(crate) fn json_line(entry: &Entry<'_>, time: &Stamp) -> String {
-    let mut line = serde_json::json!({
-        "time": time.json(),
-        "id": plain(entry.id, MAX_NAME_BYTES),
-        "protocol": entry.protocol,
-        "model": entry.model.map(|model| plain(model, MAX_NAME_BYTES)),
-        "version": plain(entry.version, MAX_NAME_BYTES),
-        "outcome": entry.outcome,
-        "status": entry.status,
-        "duration_ms": milliseconds(entry.duration),
-        "queue_ms": milliseconds(entry.timings.queue),
-        "compute_ms": milliseconds(entry.timings.compute),
-        "batch_rows": entry.timings.batch_rows,
-        "error": entry.error.map(|error| plain(error, MAX_MESSAGE_BYTES)),
-    })
-    .to_string();
-    line.push('\n');
-    line
+impl Value<'_> {
+    fn write(&self, line: &mut String) {
+        // Writing into a `String` cannot fail.
+        let _ = match self {
+            Self::Number(number) => write!(line, "{number}"),
+            Self::Status(number) => write!(line, "{number}"),
+            Self::Milliseconds(duration) => {
+                let nanoseconds = duration.as_nanos();
+                write!(line, "{}.{:06}", nanoseconds / 1_000_000, nanoseconds % 1_000_000)
+            }
+            Self::Flag(flag) => write!(line, "{flag}"),
+            Self::Absent | Self::Text(_) => Ok(()),
+        };
+    }
+}
+
+/// Writes a JSON string. The text has no control characters: [`plain`] escapes them.
+fn quote(line: &mut String, text: &str) {
+    line.push('"');
+    let mut rest = text;
+    while let Some(place) = rest.find(['"', '\\']) {
+        line.push_str(&rest[..place]);
+        line.push('\\');
+        line.push_str(&rest[place..=place]);
+        rest = &rest[place + 1..];
+    }
+    line.push_str(rest);
+    line.push('"');
 }
 
 #[cfg(test)]
 mod tests {
-    use super::plain;
+    use super::quote;
 
     #[test]
-    fn printable_text_is_unchanged() {
-        for text in ["", "r-1", "a \"b\" \\ 'c'", "ünï-côde ☃", "हिन्दी", "e\u{301}", "日本語"] {
-            assert_eq!(plain(text, 256), text);
+    fn quoted_text_is_json() {
+        for text in ["", "plain", "a \"b\" \\ 'c'", "\\\"", "日本語 \\u{a}"] {
+            let mut line = String::new();
+            quote(&mut line, text);
+            assert_eq!(serde_json::from_str::<String>(&line).unwrap(), text);
         }
-    }
-
-    #[test]
-    fn unprintable_characters_are_escaped() {
-        let kinds =
-            ["\n\r\t\0\x1b\x7f\u{9b}", "\u{202e}\u{2066}\u{200f}\u{61c}", "\u{2028}\u{2029}", "\u{feff}\u{200b}\u{ad}"];
-        for character in kinds.concat().chars() {
-            assert_eq!(plain(&format!("a{character}b"), 256), format!("a\\u{{{:x}}}b", u32::from(character)));
-        }
-    }
-
-    #[test]
-    fn long_text_is_truncated_between_characters() {
-        assert_eq!(plain("abcd", 4), "abcd");
-        assert_eq!(plain("abcde", 4), "abcd…");
-        assert_eq!(plain("abcü", 4), "abc…");
-        assert_eq!(plain(&"\n".repeat(5), 4), "\\u{a}".repeat(4) + "…");
     }
 }

@@ -2,10 +2,12 @@
 //! When the log cannot keep up, lines are dropped and counted. The level can be changed while the server runs.
 //! `tracing-appender` 0.2.5 would save 13 lines for 12 more crates, but it panics without a thread and copies each line.
 
-use super::access_log::{Entry, MAX_MESSAGE_BYTES, json_line, plain, text_line};
+use super::access_log::{Entry, Exchange, Line, json_line, text_line, text_line_of};
+use super::plain::{MAX_MESSAGE_BYTES, plain};
+use super::sample::Sample;
 use super::short_log::{ShortEntry, is_coloured, short_line};
 use super::timestamp::Stamp;
-use crate::settings::{AccessLog, LogLevel};
+use crate::settings::{AccessField, AccessLog, Config, LogLevel};
 use penstock_core::Protocol;
 use penstock_wire::settings::{LogFormat, LogSettings};
 use prometheus_client::metrics::counter::Counter;
@@ -29,6 +31,10 @@ pub(crate) struct Log {
     /// Set while requests are logged; read for every request.
     requests: AtomicBool,
     form: AccessLog,
+    /// Chosen fields; empty for the text line without names.
+    fields: Vec<AccessField>,
+    /// Successful requests that are logged.
+    sample: Sample,
     /// Set where refused requests are logged too.
     debug: bool,
     dropped: Counter,
@@ -37,8 +43,10 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    pub(crate) fn new(requests: AccessLog, level: LogLevel, dropped: Counter) -> Self {
-        let on = requests != AccessLog::Off;
+    pub(crate) fn new(config: &Config, dropped: Counter) -> Self {
+        let (form, level) = (config.access_log, config.log_level);
+        let on = form != AccessLog::Off;
+        let is_all = form == AccessLog::Json && config.access_log_fields.is_empty();
         let settings = LogSettings {
             info: level >= LogLevel::Info,
             warning: level >= LogLevel::Warning,
@@ -49,7 +57,9 @@ impl Log {
         Self {
             settings: Mutex::new(settings),
             requests: AtomicBool::new(on),
-            form: requests,
+            form,
+            fields: if is_all { AccessField::ALL.to_vec() } else { config.access_log_fields.clone() },
+            sample: Sample::new(config.access_log_sample),
             debug: level >= LogLevel::Debug,
             dropped,
             lines: OnceLock::new(),
@@ -80,6 +90,11 @@ impl Log {
         self.requests.load(Ordering::Relaxed)
     }
 
+    /// Reports whether the lines of requests have a field that must be known before the response.
+    pub(crate) fn has_field(&self, field: AccessField) -> bool {
+        self.fields.contains(&field)
+    }
+
     /// Reports whether the lines of requests have the causes of errors.
     pub(crate) fn logs_causes(&self) -> bool {
         self.form != AccessLog::Short && self.logs_requests()
@@ -91,27 +106,41 @@ impl Log {
     }
 
     /// Logs one request.
-    pub(crate) fn request(&self, entry: &Entry<'_>) {
-        let time = Stamp::now(self.settings().format);
-        match self.form {
-            AccessLog::Json => self.write(json_line(entry, &time)),
-            AccessLog::Off | AccessLog::Text => self.write(text_line(entry, &time)),
-            // The dispatcher logs it, with its path.
-            AccessLog::Short if entry.protocol == Protocol::Http.name() => {}
-            AccessLog::Short => self.short(&ShortEntry {
-                method: entry.protocol,
-                path: &format!("{}/{}", entry.model.unwrap_or("-"), entry.version),
-                status: entry.status,
-                failed: entry.error.is_some(),
-                duration: entry.duration,
-                rows: (entry.timings.batch_rows > 0).then(|| entry.timings.batch_rows.to_string()).as_deref(),
-            }),
+    pub(crate) fn request(&self, entry: &Entry, exchange: Option<Exchange<'_>>) {
+        if self.form == AccessLog::Short {
+            return self.request_in_short(entry);
         }
+        if entry.error.is_none() && !self.sample.takes_next() {
+            return;
+        }
+        let line = Line { entry, exchange, time: &Stamp::now(self.settings().format) };
+        self.write(match self.form {
+            AccessLog::Json => json_line(line, &self.fields),
+            _ if self.fields.is_empty() => text_line(line),
+            _ => text_line_of(line, &self.fields),
+        });
+    }
+
+    fn request_in_short(&self, entry: &Entry) {
+        // The dispatcher logs it, with its path.
+        if entry.protocol == Protocol::Http.name() {
+            return;
+        }
+        self.short(&ShortEntry {
+            method: entry.protocol,
+            path: &entry.model_name(),
+            status: entry.status,
+            failed: entry.error.is_some(),
+            duration: entry.duration,
+            rows: (entry.timings.batch_rows > 0).then(|| entry.timings.batch_rows.to_string()).as_deref(),
+        });
     }
 
     /// Logs one request in the short form.
     pub(crate) fn short(&self, entry: &ShortEntry<'_>) {
-        self.write(short_line(entry, &Stamp::now(self.settings().format), is_coloured()));
+        if entry.failed || self.sample.takes_next() {
+            self.write(short_line(entry, &Stamp::now(self.settings().format), is_coloured()));
+        }
     }
 
     /// Reports whether a level is logged.

@@ -1,6 +1,6 @@
 //! Short form of the access log: one line per request for a developer's terminal, with colours there.
 
-use super::{access_log::plain, timestamp::Stamp};
+use super::{plain::plain, timestamp::Stamp};
 use std::{
     env,
     fmt::Write as _,

@@ -34,6 +34,11 @@ impl Stamp {
         }
     }
 
+    /// Reports whether the text is a number of seconds.
+    pub(crate) fn is_number(&self) -> bool {
+        matches!(self.format, LogFormat::Default)
+    }
+
     /// Formats UTC, for example `2026-11-21T13:00:00.000Z`.
     fn iso(&self) -> String {
         let time = i64::try_from(self.millis).ok().and_then(DateTime::from_timestamp_millis);

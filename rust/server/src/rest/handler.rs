@@ -43,9 +43,7 @@ pub(crate) enum Handler {
     /// `POST` of settings that takes its time.
     SlowWrite(Input, SlowWrite),
     /// `POST` of an inference request. [`Operation::parse`] recognizes its path before the router.
-    Inference(
-        #[cfg_attr(not(test), expect(dead_code, reason = "a test compares it with the parser's result"))] Operation,
-    ),
+    Inference(Operation),
 }
 
 /// The body that a `POST` handler receives, and what is checked before it is read.

@@ -49,6 +49,15 @@ static PATHS: LazyLock<Router<&'static [Route]>> = LazyLock::new(|| {
     router
 });
 
+/// The patterns of inference, by operation and whether they have a version.
+static INFERENCE: LazyLock<Vec<((Operation, bool), &'static str)>> = LazyLock::new(|| {
+    let of = |route: &Route| match route.handler {
+        Handler::Inference(operation) => Some(((operation, route.doc.path.contains("{version}")), route.doc.path)),
+        _ => None,
+    };
+    ROUTES.iter().filter_map(of).collect()
+});
+
 impl<'p> Endpoint<'p> {
     /// Finds the endpoint of a path, for any method.
     pub(crate) fn find(config: &Config, path: &'p str) -> Self {
@@ -96,6 +105,18 @@ impl<'p> Endpoint<'p> {
                 let route = find(routes, method).or(other);
                 route.map_or(Requirement::Category(of_method), |route| route.requires)
             }
+        }
+    }
+
+    /// Returns the pattern of the route, such as `/v2/models/{model}/infer`.
+    pub(crate) fn pattern(&self) -> Option<&'static str> {
+        match self {
+            Self::Inference(operation, path) => {
+                let known = (*operation, path.version.is_some());
+                INFERENCE.iter().find_map(|(one, pattern)| (*one == known).then_some(*pattern))
+            }
+            Self::Path(routes, _) => routes.first().map(|route| route.doc.path),
+            Self::Unknown(_) => None,
         }
     }
 

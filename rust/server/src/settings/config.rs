@@ -2,6 +2,7 @@
 
 use super::{
     access::Access,
+    access_log::{AccessField, AccessLog},
     category::Categories,
     control::{BatchingDebug, Control},
     header_pattern::HeaderPattern,
@@ -53,6 +54,10 @@ pub struct Config {
     pub batching_debug: BatchingDebug,
     /// Form of the access log.
     pub access_log: AccessLog,
+    /// Fields of its lines; empty for all of JSON, and for the text line without names.
+    pub access_log_fields: Vec<AccessField>,
+    /// Share of the successful requests that it has. Failed ones are always logged.
+    pub access_log_sample: f64,
     /// Initial level of the server log.
     pub log_level: LogLevel,
     /// The `name` of the server's metadata.
@@ -272,19 +277,6 @@ pub enum LiveAccess {
     On,
 }
 
-/// Form of the access log, one line per request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AccessLog {
-    /// No access log.
-    Off,
-    /// Readable text.
-    Text,
-    /// JSON.
-    Json,
-    /// Method, path, status and time of each request, for a developer's terminal.
-    Short,
-}
-
 /// Level of the server log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LogLevel {
@@ -364,6 +356,8 @@ impl Default for Config {
             live: LiveAccess::Local,
             batching_debug: BatchingDebug::Off,
             access_log: AccessLog::Off,
+            access_log_fields: Vec::new(),
+            access_log_sample: 1.0,
             log_level: LogLevel::Warning,
             server_name: Dialect::default().name().to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -2,6 +2,7 @@
 //! environment.
 
 mod access;
+mod access_log;
 mod category;
 mod config;
 mod control;
@@ -19,10 +20,10 @@ mod web;
 
 pub use access::Access;
 pub(crate) use access::Requirement;
+pub use access_log::{AccessField, AccessLog};
 pub use category::{Categories, Category};
 pub use config::{
-    AccessLog, Build, CloudEvents, Compression, Config, Limits, LiveAccess, LogLevel, PlatformRoutes, Platforms,
-    SharedMemory,
+    Build, CloudEvents, Compression, Config, Limits, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use header_pattern::HeaderPattern;

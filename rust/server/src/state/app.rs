@@ -99,7 +99,7 @@ impl App {
         let changes = watch::Sender::new(());
         let sender = changes.clone();
         registry.changes().listen(move || sender.send_replace(()));
-        let log = Arc::new(Log::new(config.access_log, config.log_level, metrics.log_dropped.clone()));
+        let log = Arc::new(Log::new(&config, metrics.log_dropped.clone()));
         let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
         let memory = MemoryUse::new(config.limits.memory_shed);
         let keys = config.keys.as_ref().map(|settings| KeyStore::load(settings, &log)).transpose()?.map(Arc::new);

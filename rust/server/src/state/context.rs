@@ -3,6 +3,7 @@
 use super::{app::App, remote_cache::RemoteCache, request_guard::RequestGuard, visible_models::VisibleModels};
 use crate::{
     keys::{Denied, Key},
+    observe::RequestLog,
     settings::{Categories, Category, Requirement, SharedMemory},
     shared_memory::Regions,
 };
@@ -42,12 +43,20 @@ pub(crate) struct Context {
     pub(crate) client: Arc<ClientIdentity>,
     /// The key of the request; `None` where no keys are configured, and before the check.
     pub(crate) key: Option<Arc<Key>>,
+    /// Log line of the request; `None` where it is not logged.
+    pub(crate) request_log: Option<Arc<RequestLog>>,
 }
 
 impl Context {
     /// Returns the models that the client may see.
     pub(crate) fn models(&self) -> VisibleModels<'_> {
         VisibleModels::new(&self.app.registry, &self.app.metrics, self.key.as_deref())
+    }
+
+    /// Returns the context of one message of a logged call with several; `None` where it is not logged.
+    pub(crate) fn for_message(&self, bytes: usize) -> Option<Self> {
+        let request_log = Some(self.request_log.as_ref()?.for_message(bytes));
+        Some(Self { request_log, ..self.clone() })
     }
 
     /// Checks that a REST request carries the secret that its route requires, and that its key has the scope.

@@ -8,4 +8,5 @@ mod traceparent;
 mod tracer;
 
 pub(crate) use request::RequestTrace;
+pub(crate) use traceparent::trace_id;
 pub(crate) use tracer::Tracer;

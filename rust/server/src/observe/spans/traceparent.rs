@@ -24,6 +24,11 @@ pub(super) fn read(headers: &HeaderMap) -> Option<TraceParent> {
     Some(TraceParent { ids, sampled, state: if state.len() > MAX_STATE_BYTES { String::new() } else { state } })
 }
 
+/// Returns the id of the client's trace, sampled or not.
+pub(crate) fn trace_id(headers: &HeaderMap) -> Option<[u8; 16]> {
+    parent(headers.get("traceparent")?.as_bytes()).map(|(ids, _)| ids.trace)
+}
+
 /// Parses `VERSION-TRACE-SPAN-FLAGS` in lower-case hexadecimal. Later versions may have more fields.
 fn parent(text: &[u8]) -> Option<(SpanIds, bool)> {
     let (head, rest) = text.split_at_checked(55)?;

@@ -55,7 +55,7 @@ pub(crate) async fn respond<B: RequestBody>(
     request: Inference<'_, B>,
     (settings, mode): (&CloudEvents, Mode),
 ) -> Response<Body> {
-    let telemetry = RequestTelemetry::start(&context.app, request.protocol);
+    let telemetry = RequestTelemetry::start(context, request.protocol);
     let result = match mode {
         Mode::Binary => binary(context, operation, request, settings).await,
         Mode::Structured => structured(context, operation, request, settings).await,

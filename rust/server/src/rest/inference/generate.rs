@@ -36,7 +36,7 @@ pub(crate) async fn generate<B: RequestBody>(
     mode: GenerateMode,
     request: Inference<'_, B>,
 ) -> Response<Body> {
-    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
+    let telemetry = RequestTelemetry::start(context, request.protocol).traced(request.headers);
     let mut found = None;
     match compute_response(context, mode, request, &telemetry, &mut found).await {
         Ok(response) => response,

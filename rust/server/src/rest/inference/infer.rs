@@ -66,7 +66,7 @@ pub(crate) async fn infer_as<B: RequestBody>(
     plain: PlainBody,
     mut request: Inference<'_, B>,
 ) -> Response<Body> {
-    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
+    let telemetry = RequestTelemetry::start(context, request.protocol).traced(request.headers);
     let mut labels = RequestLabels::default();
     match compute_response(context, plain, &mut request, &telemetry, &mut labels).await {
         Ok(response) => response,

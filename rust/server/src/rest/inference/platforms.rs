@@ -75,7 +75,7 @@ pub(crate) async fn respond<B: RequestBody>(
         PlatformCall::Health => health(context, platforms),
         PlatformCall::Wrong => error::method_not_allowed(),
         PlatformCall::Predict => {
-            let telemetry = RequestTelemetry::start(&context.app, request.protocol);
+            let telemetry = RequestTelemetry::start(context, request.protocol);
             predict(context, platforms, request).await.unwrap_or_else(|error| {
                 let response = error::response(&context.app, &error);
                 telemetry.failed(None, "", response.status().as_u16().into(), &error);

@@ -50,7 +50,7 @@ fn find(context: &Context, verb: V1Verb, path: &ModelPath<'_>) -> Result<Arc<Mod
 
 /// Answers one call.
 pub(crate) async fn call<B: RequestBody>(context: &Context, verb: V1Verb, request: Inference<'_, B>) -> Response<Body> {
-    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
+    let telemetry = RequestTelemetry::start(context, request.protocol).traced(request.headers);
     let mut model = None;
     match respond(context, verb, request, &telemetry, &mut model).await {
         Ok(response) => response,

@@ -49,6 +49,11 @@ impl Target {
     pub(crate) fn model_name(&self) -> &str {
         &self.model.spec().name
     }
+
+    /// Pattern of the route, without its method.
+    pub(crate) fn pattern(&self) -> &str {
+        self.route.split_once(' ').map_or(&self.route, |(_, pattern)| pattern)
+    }
 }
 
 /// Finds the target of a method and a path. A path that is not UTF-8 once decoded has none. \n /// \n /// # Errors \n
@@ -94,7 +99,7 @@ pub(crate) async fn respond<B: RequestBody>(
     target: Target,
     request: Request<'_, B>,
 ) -> Response<Body> {
-    let telemetry = RequestTelemetry::start(&context.app, request.protocol).traced(request.headers);
+    let telemetry = RequestTelemetry::start(context, request.protocol).traced(request.headers);
     let (model, id) = (Arc::clone(&target.model), id(request.headers));
     match compute_response(context, target, request, &telemetry, &id).await {
         Ok(response) => response,
