@@ -165,6 +165,9 @@ class ServerConfig:
     access_log_sample: float = _setting(
         1.0, "share", "share of the successful requests in the access log; failed ones are always logged"
     )
+    slow_request: float = _setting(
+        0.0, "seconds", "duration from which a request is logged as slow, with its parts; 0 is off"
+    )
     log_level: Literal["off", "error", "warning", "info", "debug"] = _setting(
         "warning",
         "off|error|warning|info|debug",

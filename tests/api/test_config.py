@@ -83,6 +83,7 @@ def test_defaults() -> None:
         "access_log": "off",
         "access_log_fields": (),
         "access_log_sample": 1.0,
+        "slow_request": 0.0,
         "log_level": "warning",
         "otlp_endpoint": "auto",
         "otlp_headers": None,

@@ -99,6 +99,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         "vertex_predict_route": "/vertex/predict",
         "hosted_model": "add",
         "batching_debug": "change",
+        "slow_request": "1h",
         "shared_memory": "on",
     }
     with Server(*models, keys_file=str(path), http="127.0.0.1:0", grpc="127.0.0.1:0", **options) as server:

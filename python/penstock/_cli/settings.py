@@ -51,6 +51,7 @@ GROUPS = {
         "access_log",
         "access_log_fields",
         "access_log_sample",
+        "slow_request",
         "timing_headers",
         "otlp_endpoint",
         "otlp_headers",

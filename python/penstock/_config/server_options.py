@@ -69,6 +69,7 @@ class ServerOptions(TypedDict, total=False):
     access_log: Literal["off", "text", "json", "short"]
     access_log_fields: str | Iterable[str]
     access_log_sample: float | str
+    slow_request: float | str
     log_level: Literal["off", "error", "warning", "info", "debug"]
     otlp_endpoint: str
     otlp_headers: str | None

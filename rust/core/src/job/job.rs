@@ -49,6 +49,8 @@ pub struct Job {
     pub(super) reason: Reason,
     /// Longest wait of the requests.
     pub(super) waited: Duration,
+    /// Time for which the instance had no batch before this one.
+    pub(super) idle: Duration,
     /// Cost, if rows have a cost.
     pub(super) cost: Option<u64>,
     /// Resources of the server that the batch holds.
@@ -71,7 +73,7 @@ impl Job {
         let max_rows = queue.spec().max_batch_size().min(max_rows);
         let waited = parts.iter().map(|part| part.waited).max().unwrap_or_default();
         let (trace, cut_at) = (BatchTrace::of(&parts), Instant::now());
-        queue.begin_batch(instance, cut_ns, rows);
+        let idle = queue.begin_batch(instance, cut_ns, rows);
         Self {
             queue,
             instance,
@@ -82,6 +84,7 @@ impl Job {
             max_rows,
             reason,
             waited,
+            idle,
             cost,
             guard,
             cut_at,
@@ -189,14 +192,14 @@ impl Job {
             Err(error) => parts.into_iter().for_each(|part| deliveries.push(part.reply, Err(error.clone()))),
             Ok(BatchOutput { per_request: Some(results), parameters, .. }) => {
                 for (part, own) in parts.into_iter().zip(results) {
-                    let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
+                    let timings = self.timings(&part, duration);
                     deliveries.push(part.reply, own.map(|own| own.response(&parameters, timings)));
                 }
             }
             Ok(BatchOutput { outputs, failed, parameters, .. }) => {
                 let mut first = 0;
                 for (part, outputs) in parts.into_iter().zip(scatter_padded(outputs, rows, padded, takes)) {
-                    let timings = Timings { queue: part.waited, compute: duration, batch_rows: self.rows };
+                    let timings = self.timings(&part, duration);
                     let error = failed.for_request(first, &part.request);
                     first += part.request.rows;
                     let parameters = parameters.clone();
@@ -208,6 +211,18 @@ impl Job {
             }
         }
         deliveries.send();
+    }
+
+    /// Timings of one request.
+    pub(super) fn timings(&self, part: &Part, compute: Duration) -> Timings {
+        let batch_wait = part.waited.min(self.idle);
+        Timings {
+            queue: part.waited,
+            batch_wait,
+            gathered: self.reason != Reason::Idle,
+            compute,
+            batch_rows: self.rows,
+        }
     }
 
     /// Ends a batch whose responses were sent as a stream.

@@ -3,7 +3,6 @@
 use super::{Job, row_chunk::RowChunk};
 use crate::{
     Error, InterpreterTimes, Outputs, Parameter, Parameters, Reply, RequestOutput, ResponseChunk, Result, RowFailures,
-    Timings,
     batch::gather::scatter_padded,
     metrics::statistics::ResponseOutcome,
     reply::{Channel, stalled},
@@ -232,7 +231,7 @@ impl Streaming {
         let left = self.reply(client).is_abandoned();
         self.count(client, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success }, now);
         let part = &self.job.parts()[client];
-        let timings = Timings { queue: part.waited, compute: self.job.running_until(now), batch_rows: self.job.rows() };
+        let timings = self.job.timings(part, self.job.running_until(now));
         if let Some(channel) = part.reply.channel() {
             let response = own.response(parameters, timings);
             channel.push(Ok(ResponseChunk { response, last }), part.reply.completions());

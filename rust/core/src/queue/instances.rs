@@ -148,16 +148,24 @@ impl InstanceState {
         is_busy.then(|| self.batches.load(Ordering::Relaxed).wrapping_add(self.steps.load(Ordering::Relaxed)))
     }
 
-    pub(super) fn begin(&self, now_ns: u64, rows: usize) {
+    /// Records the start of a batch, and returns the nanoseconds without one before it.
+    pub(super) fn begin(&self, now_ns: u64, rows: usize) -> u64 {
         self.rows.store(u32::try_from(rows).unwrap_or(u32::MAX), Ordering::Relaxed);
+        // Only the thread that takes batches writes it while none runs.
+        let since_ns = self.since_ns.load(Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
-        self.running.fetch_add(1, Ordering::Relaxed);
+        let running = self.running.fetch_add(1, Ordering::Relaxed);
+        if running == 0 { now_ns.saturating_sub(since_ns) } else { 0 }
     }
 
     pub(super) fn end(&self, now_ns: u64) {
         self.since_ns.store(now_ns, Ordering::Relaxed);
         self.batches.fetch_add(1, Ordering::Relaxed);
         self.running.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    fn has_ended(&self) -> bool {
+        self.phase.load(Ordering::Relaxed) == InstancePhase::Ended as u8
     }
 
     fn report(&self, now_ns: u64) -> InstanceReport {
@@ -223,8 +231,14 @@ impl Queue {
         })
     }
 
-    /// Records that an instance begins a batch, cut at a time since the queue's epoch.
-    pub(crate) fn begin_batch(&self, instance: usize, cut_ns: u64, rows: usize) {
-        self.instance(instance).begin(cut_ns, rows);
+    /// Returns the number of instances that have a batch, and of all that have not ended.
+    pub fn busy_instances(&self) -> (usize, usize) {
+        let serving = || self.instances.iter().filter(|instance| !instance.has_ended());
+        (serving().filter(|instance| instance.running.load(Ordering::Relaxed) > 0).count(), serving().count())
+    }
+
+    /// Records that an instance begins a batch, cut at a time since the queue's epoch. Returns how long it had none.
+    pub(crate) fn begin_batch(&self, instance: usize, cut_ns: u64, rows: usize) -> Duration {
+        Duration::from_nanos(self.instance(instance).begin(cut_ns, rows))
     }
 }

@@ -51,6 +51,11 @@ impl ResponsePlan {
 pub struct Timings {
     /// From arrival in the queue to the cut of the batch.
     pub queue: Duration,
+    /// Part of `queue` in which the instance that took the request had no batch: it waited for more requests, or to wake
+    /// up.
+    pub batch_wait: Duration,
+    /// Set where the policy had it wait for more requests.
+    pub gathered: bool,
     /// Handler's time for the whole batch.
     pub compute: Duration,
     /// Rows of that batch.

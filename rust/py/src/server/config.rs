@@ -88,6 +88,7 @@ impl<'py> ServerConfig<'_, 'py> {
                 names.iter().filter_map(|name| AccessField::from_name(name)).collect()
             },
             access_log_sample,
+            slow_request => duration,
             shared_memory => |mode: String| match mode.as_str() {
                 "local" => SharedMemory::Local,
                 "on" => SharedMemory::On,

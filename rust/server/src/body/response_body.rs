@@ -79,12 +79,19 @@ impl Body {
     }
 
     /// Counts the bytes for the request's log line. Those of a streamed body are counted as they are sent, and the line
-    /// is written after them.
+    /// is written after them; so is that of a large body where slow requests are recorded.
     pub(crate) fn logged(self, log: Arc<RequestLog>) -> Self {
         match self {
             Self::Streamed(body) => Self::Streamed(axum::body::Body::new(LoggedBody { body, log })),
-            complete => {
+            mut complete => {
                 log.sent(complete.bytes());
+                log.responded();
+                if let Self::Chunks { held: Some(held), .. } = &mut complete
+                    && log.is_timed()
+                    && let Some(memory) = Arc::get_mut(held)
+                {
+                    memory.log_when_sent(log);
+                }
                 complete
             }
         }

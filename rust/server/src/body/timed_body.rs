@@ -78,8 +78,11 @@ impl Body for TimedBody {
                         }
                     }
                 }
-                if let Some(pace) = pace {
-                    pace.came();
+                if let Some(pace) = pace
+                    && let Some(waited) = pace.came()
+                    && let Some(log) = log
+                {
+                    log.waited_for_body(waited);
                 }
                 Poll::Ready(frame.map(|frame| frame.map_err(Into::into)))
             }
@@ -117,10 +120,11 @@ impl Pace {
         Self { waited: Duration::ZERO, since: None, timer: Box::pin(sleep(first)) }
     }
 
-    fn came(&mut self) {
-        if let Some(since) = self.since.take() {
-            self.waited += since.elapsed();
-        }
+    /// Ends a wait, and returns its duration.
+    fn came(&mut self) -> Option<Duration> {
+        let waited = self.since.take()?.elapsed();
+        self.waited += waited;
+        Some(waited)
     }
 
     /// Completes with the reason once a body with so many received bytes is late.

@@ -36,7 +36,7 @@ impl Dispatcher {
             };
         }
         let response = match self.check_call(head, protocol) {
-            Ok(()) if self.context.app.log.logs_requests() => Box::pin(self.infer_logged(head, body)).await,
+            Ok(()) if self.context.app.log.observes_requests() => Box::pin(self.infer_logged(head, body)).await,
             Ok(()) => grpc::infer(&self.context, &head.headers, body).await,
             Err(error) => grpc::refusal(self.count_refused(&error), &error),
         };

@@ -133,7 +133,7 @@ impl Dispatcher {
         if self.finds_client {
             return Box::pin(self.respond_to_client(head, body, protocol)).await;
         }
-        let response = match self.context.app.log.logs_requests() {
+        let response = match self.context.app.log.observes_requests() {
             false => self.dispatch(head, body, protocol).await,
             // Boxed: the futures of requests that are not logged stay small.
             true => Box::pin(self.dispatch_logged(head, body, protocol)).await,

@@ -1,4 +1,4 @@
-//! Requests of the access log: their facts are collected only while it is on.
+//! Requests of the access log, and slow ones: facts of requests are collected only while one of both is on.
 
 use super::Dispatcher;
 use crate::{
@@ -15,16 +15,39 @@ use penstock_core::Protocol;
 use std::{borrow::Cow, sync::Arc, time::Instant};
 
 impl Dispatcher {
-    /// Answers a request while the access log is on.
+    /// Answers a request whose facts are collected.
     pub(super) async fn dispatch_logged<B: RequestBody>(
         &self,
         head: &Parts,
         body: &mut B,
         protocol: Protocol,
     ) -> Response<Body> {
-        if self.context.app.log.logs_paths() {
-            return self.dispatch_short(head, body, protocol).await;
+        let log = &self.context.app.log;
+        if !log.logs_paths() {
+            return self.dispatch_observed(head, body, protocol).await;
         }
+        let started = Instant::now();
+        let response = match log.slow() {
+            None => self.dispatch(head, body, protocol).await,
+            Some(_) => self.dispatch_observed(head, body, protocol).await,
+        };
+        log.short(&ShortEntry {
+            method: head.method.as_str(),
+            path: head.uri.path_and_query().map_or_else(|| head.uri.path(), PathAndQuery::as_str),
+            status: response.status().as_u16().into(),
+            failed: response.status().as_u16() >= 400,
+            duration: started.elapsed(),
+            rows: response.headers().get(BATCH_SIZE_HEADER).and_then(|rows| rows.to_str().ok()),
+        });
+        response
+    }
+
+    async fn dispatch_observed<B: RequestBody>(
+        &self,
+        head: &Parts,
+        body: &mut B,
+        protocol: Protocol,
+    ) -> Response<Body> {
         let (context, log) = self.logged(head);
         body.log_to(&log);
         let response = self.in_context(context).dispatch(head, body, protocol).await;
@@ -39,22 +62,7 @@ impl Dispatcher {
         }
     }
 
-    /// Answers a request, and logs its path.
-    async fn dispatch_short<B: RequestBody>(&self, head: &Parts, body: &mut B, protocol: Protocol) -> Response<Body> {
-        let started = Instant::now();
-        let response = self.dispatch(head, body, protocol).await;
-        self.context.app.log.short(&ShortEntry {
-            method: head.method.as_str(),
-            path: head.uri.path_and_query().map_or_else(|| head.uri.path(), PathAndQuery::as_str),
-            status: response.status().as_u16().into(),
-            failed: response.status().as_u16() >= 400,
-            duration: started.elapsed(),
-            rows: response.headers().get(BATCH_SIZE_HEADER).and_then(|rows| rows.to_str().ok()),
-        });
-        response
-    }
-
-    /// Answers `ModelInfer` while the access log is on.
+    /// Answers `ModelInfer`, with its facts.
     pub(super) async fn infer_logged<B: RequestBody>(&self, head: &Parts, body: &mut B) -> Response<Body> {
         let (context, log) = self.logged(head);
         body.log_to(&log);
@@ -65,7 +73,7 @@ impl Dispatcher {
     /// Returns the context of a call whose messages are logged one by one; `None` where they are not.
     pub(super) fn logged_stream(&self, head: &Parts) -> Option<Context> {
         let app = &self.context.app;
-        if !grpc::is_inference_stream(head.uri.path()) || !app.log.logs_requests() {
+        if !grpc::is_inference_stream(head.uri.path()) || !app.log.observes_requests() {
             return None;
         }
         let (context, log) = self.logged(head);

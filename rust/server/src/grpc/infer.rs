@@ -89,7 +89,7 @@ async fn compute_response(
 ) -> Result<Response<Body>> {
     let app = &context.app;
     let message = &envelope.message;
-    if app.log.logs_requests() || app.live.is_watched() {
+    if app.log.observes_requests() || app.live.is_watched() {
         labels.id.clone_from(&message.id);
     }
     let version = Some(&*message.model_version).filter(|version| !version.is_empty());

@@ -103,6 +103,9 @@ fn enqueue<'a>(
     request.deadline = deadline;
     request.schedule.client = request_headers::client(context, model, headers);
     let limit = model.spec().queueing.patience(request.schedule.priority);
+    if let Some(log) = &context.request_log {
+        log.submitted(model);
+    }
     model.metrics().in_flight.inc();
     let leave = InFlight(model);
     let response = match model.cache() {

@@ -121,7 +121,7 @@ impl Recorder<'_> {
         error: Option<&str>,
     ) {
         let log = &self.app.log;
-        if !log.logs_requests() {
+        if !log.observes_requests() {
             return;
         }
         let entry = Entry {
@@ -137,7 +137,9 @@ impl Recorder<'_> {
         };
         match self.log {
             Some(request_log) => request_log.end(entry),
-            None => log.request(&entry, None),
+            // It began before the log was turned on.
+            None if log.logs_requests() => log.request(&entry, None),
+            None => {}
         }
     }
 

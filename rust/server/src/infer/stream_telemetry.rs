@@ -75,6 +75,9 @@ impl StreamTelemetry {
         if let Some(trace) = &self.trace {
             trace.decoded(decoded);
         }
+        if let Some(log) = &self.log {
+            log.submitted(&self.model);
+        }
     }
 
     /// Counts bytes of a message that answers one of several requests of a call.

@@ -56,6 +56,9 @@ impl<'a> RequestTelemetry<'a> {
         if let Some(trace) = &self.trace {
             trace.computed();
         }
+        if let Some(log) = &self.context.request_log {
+            log.computed();
+        }
     }
 
     /// Returns the earliest deadline of the server, the parameters (`requested`) and the header `grpc-timeout`.

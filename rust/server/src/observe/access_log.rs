@@ -28,7 +28,7 @@ pub(crate) struct Entry {
 }
 
 /// Facts of a request that are known before it is answered.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct RequestFacts {
     pub(crate) client: Arc<ClientIdentity>,
     pub(crate) method: Method,

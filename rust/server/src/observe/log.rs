@@ -6,6 +6,7 @@ use super::access_log::{Entry, Exchange, Line, json_line, text_line, text_line_o
 use super::plain::{MAX_MESSAGE_BYTES, plain};
 use super::sample::Sample;
 use super::short_log::{ShortEntry, is_coloured, short_line};
+use super::slow::{SlowRecord, SlowRequests, Stages};
 use super::timestamp::Stamp;
 use crate::settings::{AccessField, AccessLog, Config, LogLevel};
 use penstock_core::Protocol;
@@ -14,11 +15,12 @@ use prometheus_client::metrics::counter::Counter;
 use std::{
     io::{self, BufWriter, Write},
     sync::{
-        Mutex, OnceLock, PoisonError,
+        Arc, Mutex, OnceLock, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{Receiver, SyncSender, TrySendError, sync_channel},
     },
     thread,
+    time::Instant,
 };
 
 /// Lines that may wait for the writer.
@@ -28,8 +30,12 @@ const WAITING_LINES: usize = 8192;
 #[derive(Debug)]
 pub(crate) struct Log {
     settings: Mutex<LogSettings>,
-    /// Set while requests are logged; read for every request.
+    /// Set while requests are logged.
     requests: AtomicBool,
+    /// Set while requests are logged, or slow ones recorded; read for every request.
+    observed: AtomicBool,
+    /// `None` where slow requests are not recorded.
+    slow: Option<SlowRequests>,
     form: AccessLog,
     /// Chosen fields; empty for the text line without names.
     fields: Vec<AccessField>,
@@ -57,6 +63,8 @@ impl Log {
         Self {
             settings: Mutex::new(settings),
             requests: AtomicBool::new(on),
+            observed: AtomicBool::new(on || config.slow_request.is_some()),
+            slow: config.slow_request.map(SlowRequests::new),
             form,
             fields: if is_all { AccessField::ALL.to_vec() } else { config.access_log_fields.clone() },
             sample: Sample::new(config.access_log_sample),
@@ -81,7 +89,9 @@ impl Log {
     ) -> Result<LogSettings, E> {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         *settings = change(*settings)?;
-        self.requests.store(settings.verbose_level > 0, Ordering::Relaxed);
+        let on = settings.verbose_level > 0;
+        self.requests.store(on, Ordering::Relaxed);
+        self.observed.store(on || self.slow.is_some(), Ordering::Relaxed);
         Ok(*settings)
     }
 
@@ -93,6 +103,16 @@ impl Log {
     /// Reports whether the lines of requests have a field that must be known before the response.
     pub(crate) fn has_field(&self, field: AccessField) -> bool {
         self.fields.contains(&field)
+    }
+
+    /// Reports whether facts of requests are collected.
+    pub(crate) fn observes_requests(&self) -> bool {
+        self.observed.load(Ordering::Relaxed)
+    }
+
+    /// Returns the slow requests; `None` where they are not recorded.
+    pub(crate) fn slow(&self) -> Option<&SlowRequests> {
+        self.slow.as_ref()
     }
 
     /// Reports whether the lines of requests have the causes of errors.
@@ -118,6 +138,22 @@ impl Log {
             AccessLog::Json => json_line(line, &self.fields),
             _ if self.fields.is_empty() => text_line(line),
             _ => text_line_of(line, &self.fields),
+        });
+    }
+
+    /// Records a request, and logs it, if it was slow.
+    pub(super) fn slow_request(&self, entry: Entry, exchange: Exchange<'_>, stages: &Stages) {
+        let Some(slow) = &self.slow else { return };
+        let measured = stages.measured(entry.timings);
+        if measured.total < slow.threshold {
+            return;
+        }
+        let time = Stamp::now(self.settings().format);
+        let record = Arc::new(SlowRecord::new(entry, exchange, (&measured, time)));
+        let Some(skipped) = slow.add(&record, Instant::now()) else { return };
+        self.write(match self.form {
+            AccessLog::Json => record.json_line(skipped),
+            _ => record.text_line(skipped),
         });
     }
 

@@ -10,6 +10,7 @@ pub(crate) mod process_metrics;
 mod request_log;
 mod sample;
 mod short_log;
+mod slow;
 pub(crate) mod spans;
 mod timestamp;
 mod trace_settings;

@@ -3,16 +3,19 @@
 use super::{
     access_log::{Entry, Exchange, RequestFacts},
     log::Log,
+    slow::Stages,
 };
+use penstock_core::Model;
 use std::{
     borrow::Cow,
     sync::{
         Arc, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 
-/// Facts of one request for its log line. The line is written when the last reference is dropped: a complete response
+/// Facts of one request for its log lines. They are written when the last reference is dropped: a complete response
 /// is about to be sent then, and a streamed one has been sent or its client has left.
 #[derive(Debug)]
 pub(crate) struct RequestLog {
@@ -21,6 +24,8 @@ pub(crate) struct RequestLog {
     route: OnceLock<Cow<'static, str>>,
     request_bytes: AtomicU64,
     response_bytes: AtomicU64,
+    /// `None` where slow requests are not recorded.
+    stages: Option<Stages>,
     /// Nothing is logged without it.
     entry: OnceLock<Entry>,
 }
@@ -37,6 +42,7 @@ impl RequestLog {
             route,
             request_bytes: AtomicU64::new(request_bytes),
             response_bytes: AtomicU64::new(0),
+            stages: log.slow().map(|_| Stages::new()),
             entry: OnceLock::new(),
         })
     }
@@ -66,8 +72,34 @@ impl RequestLog {
         self.response_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 
+    /// Reports whether the time until the response is sent counts.
+    pub(crate) fn is_timed(&self) -> bool {
+        self.stages.is_some()
+    }
+
+    /// Records a wait for the request's body.
+    pub(crate) fn waited_for_body(&self, waited: Duration) {
+        self.stages.as_ref().inspect(|stages| stages.read(waited));
+    }
+
+    /// Records that the request comes to the model's queue.
+    pub(crate) fn submitted(&self, model: &Model) {
+        self.stages.as_ref().inspect(|stages| stages.submitted(model));
+    }
+
+    /// Records that the outputs are computed.
+    pub(crate) fn computed(&self) {
+        self.stages.as_ref().inspect(|stages| stages.computed());
+    }
+
+    /// Records that a complete response is about to be sent.
+    pub(crate) fn responded(&self) {
+        self.stages.as_ref().inspect(|stages| stages.responded());
+    }
+
     /// Sets the outcome; only the first one counts.
     pub(crate) fn end(&self, entry: Entry) {
+        self.stages.as_ref().inspect(|stages| stages.ended());
         let _ = self.entry.set(entry);
     }
 }
@@ -81,7 +113,12 @@ impl Drop for RequestLog {
                 request_bytes: *self.request_bytes.get_mut(),
                 response_bytes: *self.response_bytes.get_mut(),
             };
-            self.log.request(&entry, Some(exchange));
+            if self.log.logs_requests() {
+                self.log.request(&entry, Some(exchange));
+            }
+            if let Some(stages) = &self.stages {
+                self.log.slow_request(entry, exchange, stages);
+            }
         }
     }
 }

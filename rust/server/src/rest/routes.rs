@@ -5,7 +5,7 @@
 
 use super::{
     handler::{Handler, Input},
-    handlers::{batching, docs, live, models, repository, server, settings, shared_memory, stacks, statistics},
+    handlers::{batching, docs, live, models, repository, server, settings, shared_memory, slow, stacks, statistics},
     operation::{GenerateMode, Operation, V1Verb},
     route::{
         DEBUG, HEALTH, HIDDEN, LOGGING, METADATA, METRICS, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY,
@@ -212,6 +212,13 @@ pub(crate) static ROUTES: &[Route] = &[
         ("stacks", Tag::Server, "Stacks of all threads of the server and its processes, also while the GIL is held"),
     )
     .text(stacks::TEXT),
+    get_by(
+        "/debug/slow",
+        DEBUG,
+        Handler::Negotiated(slow::slow),
+        ("slow", Tag::Server, "The last slow requests, and the parts of their durations"),
+    )
+    .json("SlowRequests"),
     post("/v2/models/{model}/batching", REPOSITORY, TUNE, ("change_batching", Tag::Models, TUNES))
         .body("BatchingKnobs")
         .json("BatchingReport"),

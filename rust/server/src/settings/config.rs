@@ -58,6 +58,8 @@ pub struct Config {
     pub access_log_fields: Vec<AccessField>,
     /// Share of the successful requests that it has. Failed ones are always logged.
     pub access_log_sample: f64,
+    /// Duration from which a request is recorded as slow; `None` records none.
+    pub slow_request: Option<Duration>,
     /// Initial level of the server log.
     pub log_level: LogLevel,
     /// The `name` of the server's metadata.
@@ -358,6 +360,7 @@ impl Default for Config {
             access_log: AccessLog::Off,
             access_log_fields: Vec::new(),
             access_log_sample: 1.0,
+            slow_request: None,
             log_level: LogLevel::Warning,
             server_name: Dialect::default().name().to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),

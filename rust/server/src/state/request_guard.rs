@@ -2,7 +2,7 @@
 //! sent.
 
 use super::app::{App, SHUTTING_DOWN};
-use crate::keys::ClientSlot;
+use crate::{keys::ClientSlot, observe::RequestLog};
 use penstock_core::{Error, Kind, Model, Protocol, Result, metrics::ModelMetrics};
 use std::{
     sync::Arc,
@@ -143,6 +143,8 @@ pub(crate) struct ResponseMemory {
     bytes: usize,
     /// Set for a successful response.
     clock: Option<ResponseClock>,
+    /// Log lines of the request, written once the response is sent; `None` where they do not wait for that.
+    log: Option<Arc<RequestLog>>,
 }
 
 /// Clock of a successful request, which ends with its response.
@@ -167,7 +169,7 @@ impl ResponseMemory {
         }
         let limit = app.config.limits.max_inflight_bytes;
         let before = app.metrics.answer_bytes.inc_by(bytes as i64);
-        let held = Self { app: Arc::clone(app), bytes, clock: None };
+        let held = Self { app: Arc::clone(app), bytes, clock: None, log: None };
         if bytes <= limit && usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
             return Err(Error::new(
                 Kind::Overloaded,
@@ -176,6 +178,11 @@ impl ResponseMemory {
             .retry_after(Duration::from_secs(1)));
         }
         Ok(Some(held))
+    }
+
+    /// Writes the log lines of the request once the response is sent.
+    pub(crate) fn log_when_sent(&mut self, log: Arc<RequestLog>) {
+        self.log = Some(log);
     }
 
     /// Ends the clock of the request once the response is sent.

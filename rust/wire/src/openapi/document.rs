@@ -106,6 +106,7 @@ fn operation(route: &Route) -> Value {
         Takes::Json(_) => &[400, 413, 501, 503],
         _ if route.path.contains("sharedmemory") || route.path == "/debug/batching" => &[400, 501],
         _ if route.path == "/debug/stacks" => &[503],
+        _ if route.path == "/debug/slow" => &[501],
         _ => &[],
     };
     for status in missing.into_iter().chain(sent.iter().copied()).chain(responses::ANY_ROUTE) {

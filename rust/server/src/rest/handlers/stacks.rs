@@ -3,12 +3,8 @@
 //! It works while the interpreter is held: no step needs it. The reader may wait for a process for 200 ms, so it runs on
 //! a thread that may block.
 
-use super::live::is_local;
-use crate::{
-    body::Body,
-    settings::{Category, ReadStacks},
-    state::Context,
-};
+use super::protected::check_protected;
+use crate::{body::Body, settings::ReadStacks, state::Context};
 use bytes::Bytes;
 use http::{
     HeaderMap, HeaderValue, Response,
@@ -27,7 +23,8 @@ pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 /// `Forbidden` to clients of other machines where neither a secret nor an address of operators protects the category.
 /// `Unavailable` where the server's process has no handler of the signal.
 pub(crate) async fn stacks(context: &Context, headers: &HeaderMap) -> Result<Response<Body>> {
-    check_access(context, headers)?;
+    // They name files and lines of the program.
+    check_protected(context, headers, "/debug/stacks")?;
     context.check_all_models()?;
     let children = children(context);
     let reader = context.app.config.stacks;
@@ -45,20 +42,6 @@ pub(crate) async fn stacks(context: &Context, headers: &HeaderMap) -> Result<Res
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(TEXT));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
-}
-
-/// The stacks name files and lines of the program. Where nothing protects the category, they are for this machine.
-fn check_access(context: &Context, headers: &HeaderMap) -> Result<()> {
-    let config = &context.app.config;
-    let is_protected =
-        context.key.is_some() || config.access.protects(Category::Debug) || config.admin_only.contain(Category::Debug);
-    if is_protected || is_local(context, headers) {
-        return Ok(());
-    }
-    Err(Error::new(
-        Kind::Forbidden,
-        "/debug/stacks is for programs of this machine, unless keys, restricted_access or admin protect it",
-    ))
 }
 
 /// Number, model and instance of each child process.

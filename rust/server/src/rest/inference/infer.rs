@@ -162,7 +162,7 @@ impl<'a> Call<'a> {
         {
             wire::bodies::check_response(format, model.spec(), &decoded.plan)?;
         }
-        if app.log.logs_requests() || app.live.is_watched() {
+        if app.log.observes_requests() || app.live.is_watched() {
             id.clone_from(&decoded.plan.id);
         }
         if let Some(pattern) = &app.config.http_header_forward_pattern {
