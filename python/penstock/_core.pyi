@@ -68,6 +68,7 @@ __all__ = [
     "mark_forked",
     "reset_clients",
     "stacks",
+    "verify_audit_log",
     "version",
 ]
 
@@ -95,6 +96,13 @@ def check_keys_file(path: str) -> None:
 
     Raises:
         ValueError: the first problem, with its line.
+    """
+
+def verify_audit_log(paths: list[str]) -> tuple[int, int, str]:
+    """Checks the chain of files of an audit log. Returns their lines, and the number and the hash of the last one.
+
+    Raises:
+        ValueError: the file and the first broken line.
     """
 
 def frozen(array: Any) -> Any:
@@ -219,7 +227,10 @@ class Server:
         """The served models."""
 
     def reload_files(self) -> None:
-        """Reads the files of TLS and of keys again if they have changed."""
+        """Opens the audit log again, and reads the files of TLS and of keys again if they have changed."""
+
+    def audit_reload(self, models: str | None, ok: bool) -> None:
+        """Records a reload of the code of models in the audit log."""
 
     def stuck(self) -> list[str]:
         """Returns the models whose handlers had not returned a few seconds after the stop."""

@@ -168,6 +168,9 @@ class ServerConfig:
     slow_request: float = _setting(
         0.0, "seconds", "duration from which a request is logged as slow, with its parts; 0 is off"
     )
+    audit_log: str | None = _setting(
+        None, "text|off", "chained log of control changes and denied access: stderr, a file, or off"
+    )
     log_level: Literal["off", "error", "warning", "info", "debug"] = _setting(
         "warning",
         "off|error|warning|info|debug",

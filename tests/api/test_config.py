@@ -84,6 +84,7 @@ def test_defaults() -> None:
         "access_log_fields": (),
         "access_log_sample": 1.0,
         "slow_request": 0.0,
+        "audit_log": None,
         "log_level": "warning",
         "otlp_endpoint": "auto",
         "otlp_headers": None,

@@ -22,7 +22,7 @@ from penstock._cli import (
     url,
 )
 from penstock._cli.exports import command as export
-from penstock._cli.operations import keys, reload, stacks, upgrade
+from penstock._cli.operations import audit, keys, reload, stacks, upgrade
 from penstock._cli.parser import Parser
 from penstock.errors import StartupError
 
@@ -40,6 +40,7 @@ _COMMANDS = {
     "upgrade": upgrade.run,
     "stacks": stacks.run,
     "keys": keys.run,
+    "audit": audit.run,
     "attach": attach.run,
     **dict.fromkeys(detect.COMMANDS, detect.run),
     **dict.fromkeys(config.COMMANDS, config.run),
@@ -88,6 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     upgrade.add_parser(commands)
     stacks.add_parser(commands)
     keys.add_parser(commands)
+    audit.add_parser(commands)
     attach.add_parser(commands)
     detect.add_parsers(commands)
     config.add_parsers(commands)

@@ -52,6 +52,7 @@ GROUPS = {
         "access_log_fields",
         "access_log_sample",
         "slow_request",
+        "audit_log",
         "timing_headers",
         "otlp_endpoint",
         "otlp_headers",

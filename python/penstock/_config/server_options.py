@@ -70,6 +70,7 @@ class ServerOptions(TypedDict, total=False):
     access_log_fields: str | Iterable[str]
     access_log_sample: float | str
     slow_request: float | str
+    audit_log: str | None
     log_level: Literal["off", "error", "warning", "info", "debug"]
     otlp_endpoint: str
     otlp_headers: str | None

@@ -239,7 +239,13 @@ class Server:
         """
         if self._core is None:
             raise StartupError("the server is not started, so there is nothing to reload")
-        return self._manager.reload(lambda: definitions_of(read()), folders)
+        try:
+            names = self._manager.reload(lambda: definitions_of(read()), folders)
+        except BaseException:
+            self._core.audit_reload(None, False)
+            raise
+        self._core.audit_reload(",".join(names), True)
+        return names
 
     def add(self, *models: Model[..., Any] | Any, replace: bool = False) -> list[str]:
         """Serves more models. When it returns all of them are ready; if it raises, none is added.
@@ -312,7 +318,10 @@ class Server:
         return self._core is None or self._core.wait(timeout)
 
     def reload_files(self) -> None:
-        """Reads the files of TLS and of keys again if they have changed. Unusable ones are logged, and the old stay."""
+        """Reads the files of TLS and of keys again if they have changed. Unusable ones are logged, and the old stay.
+
+        The audit log is opened again: its file may have been moved away.
+        """
         if self._core is not None:
             self._core.reload_files()
 

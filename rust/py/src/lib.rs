@@ -51,6 +51,14 @@ fn check_keys_file(path: PathBuf) -> PyResult<()> {
     penstock_server::check_keys_file(&path).map_err(PyValueError::new_err)
 }
 
+/// Checks the chain of files of an audit log; raises `ValueError` with the first broken line.
+#[pyfunction]
+#[expect(clippy::needless_pass_by_value, reason = "Python's lists are extracted into owned ones")]
+fn verify_audit_log(py: Python<'_>, paths: Vec<PathBuf>) -> PyResult<(u64, u64, String)> {
+    let files = attach::detached(py, || penstock_server::verify_audit_log(&paths)).map_err(PyValueError::new_err)?;
+    Ok((files.lines, files.seq, files.hash))
+}
+
 /// Compiled part of Penstock.
 #[pymodule(gil_used = false)]
 fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -59,6 +67,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(copied_bytes, module)?)?;
     module.add_function(wrap_pyfunction!(available_processors, module)?)?;
     module.add_function(wrap_pyfunction!(check_keys_file, module)?)?;
+    module.add_function(wrap_pyfunction!(verify_audit_log, module)?)?;
     module.add_function(wrap_pyfunction!(stacks::stacks, module)?)?;
     module.add_function(wrap_pyfunction!(convert::frozen::frozen, module)?)?;
     module.add_function(wrap_pyfunction!(handler::thread_context::log_context, module)?)?;

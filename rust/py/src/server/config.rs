@@ -9,8 +9,8 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessField, AccessLog, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth,
-    CloudEvents, Compression, Config, HeaderPattern, KeySettings, Limits, LiveAccess, LogLevel, MinVersion,
+    Access, AccessField, AccessLog, AuditTarget, BatchingDebug, Build, Categories, Category, CertificateFiles,
+    ClientAuth, CloudEvents, Compression, Config, HeaderPattern, KeySettings, Limits, LiveAccess, LogLevel, MinVersion,
     PlatformRoutes, Platforms, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, TrustedProxies, WebSettings,
     default_max_inflight_bytes,
 };
@@ -89,6 +89,10 @@ impl<'py> ServerConfig<'_, 'py> {
             },
             access_log_sample,
             slow_request => duration,
+            audit_log => |target: Option<PathBuf>| target.map(|target| match target.to_str() {
+                Some("stderr") => AuditTarget::Stderr,
+                _ => AuditTarget::File(target),
+            }),
             shared_memory => |mode: String| match mode.as_str() {
                 "local" => SharedMemory::Local,
                 "on" => SharedMemory::On,

@@ -95,8 +95,8 @@ impl Server {
         let stalls = config.stalls.clone();
         let started = detached(py, || penstock_server::Server::start(*config, registry, metrics));
         let server = started.map_err(|error| {
-            let kind =
-                if matches!(error, StartError::Tls(_) | StartError::Keys(_)) { "ConfigError" } else { "BindError" };
+            let is_of_files = matches!(error, StartError::Tls(_) | StartError::Keys(_) | StartError::Audit(_));
+            let kind = if is_of_files { "ConfigError" } else { "BindError" };
             startup(py, kind, &error.to_string())
         })?;
         let text = |address: Option<&Address>| address.map(ToString::to_string);
@@ -194,6 +194,12 @@ impl Server {
         };
         if let Some(server) = running {
             detached(py, || server.reload_files());
+        }
+    }
+
+    fn audit_reload(&self, models: Option<&str>, ok: bool) {
+        if let Stage::Running(server) = &*lock(&self.stage) {
+            server.audit_reload(models, ok);
         }
     }
 

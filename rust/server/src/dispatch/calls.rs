@@ -32,13 +32,13 @@ impl Dispatcher {
         if self.finds_client {
             return match self.for_client(&head.headers) {
                 Ok(found) => Box::pin(found.respond_to_inference_call(head, body, protocol)).await,
-                Err(error) => grpc::refusal(self.count_refused(&error), &error),
+                Err(error) => grpc::refusal(self.count_refused(head, &error), &error),
             };
         }
         let response = match self.check_call(head, protocol) {
             Ok(()) if self.context.app.log.observes_requests() => Box::pin(self.infer_logged(head, body)).await,
             Ok(()) => grpc::infer(&self.context, &head.headers, body).await,
-            Err(error) => grpc::refusal(self.count_refused(&error), &error),
+            Err(error) => grpc::refusal(self.count_refused(head, &error), &error),
         };
         self.close_if_draining(head.version < Version::HTTP_2, response)
     }
@@ -50,9 +50,10 @@ impl Dispatcher {
         protocol: Protocol,
     ) -> Response<Body> {
         if self.finds_client {
-            return match self.for_client(request.headers()) {
-                Ok(found) => Box::pin(found.respond_to_call(request, protocol)).await,
-                Err(error) => grpc::refusal(self.count_refused(&error), &error),
+            let (head, body) = request.into_parts();
+            return match self.for_client(&head.headers) {
+                Ok(found) => Box::pin(found.respond_to_call(Request::from_parts(head, body), protocol)).await,
+                Err(error) => grpc::refusal(self.count_refused(&head, &error), &error),
             };
         }
         let closable = request.version() < Version::HTTP_2;
@@ -64,7 +65,7 @@ impl Dispatcher {
         let app = &self.context.app;
         let (head, body) = request.into_parts();
         if let Err(error) = self.check_call(&head, protocol) {
-            return grpc::refusal(self.count_refused(&error), &error);
+            return grpc::refusal(self.count_refused(&head, &error), &error);
         }
         let logged = self.logged_stream(&head);
         let context = logged.as_ref().unwrap_or(&self.context);

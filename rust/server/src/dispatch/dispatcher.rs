@@ -157,7 +157,7 @@ impl Dispatcher {
     ) -> Response<Body> {
         let app = &self.context.app;
         if let Err(error) = self.check_host(head, protocol) {
-            return rest::refusal(self.count_refused(&error), &error);
+            return rest::refusal(self.count_refused(head, &error), &error);
         }
         if !self.scope.serves.rest {
             return Box::pin(self.metrics_only(head, body)).await;
@@ -169,6 +169,9 @@ impl Dispatcher {
         if let Some(platforms) = &app.config.platforms
             && let Some(call) = PlatformCall::parse(platforms, &head.method, head.uri.path())
         {
+            if let Err(error) = self.context.check_rest(call.requirement(), &head.headers) {
+                return rest::refusal(self.count_refused(head, &error), &error);
+            }
             if let Some(log) = &self.context.request_log {
                 // It is that of the platform's route.
                 log.set_route(Cow::Owned(head.uri.path().to_owned()));
@@ -198,7 +201,7 @@ impl Dispatcher {
             Ok(Some(target)) if self.context.models().sees(target.model_name()) => {
                 let requires = Requirement::Category(Category::Inference);
                 if let Err(error) = self.context.check_rest(requires, headers) {
-                    return rest::refusal(self.count_refused(&error), &error);
+                    return rest::refusal(self.count_refused(head, &error), &error);
                 }
                 if let Some(log) = &self.context.request_log {
                     log.set_route(Cow::Owned(target.pattern().to_owned()));
@@ -211,7 +214,7 @@ impl Dispatcher {
             Err(methods) => Some(methods),
         };
         if let Err(error) = self.context.check_rest(endpoint.requirement(method), headers) {
-            return rest::refusal(self.count_refused(&error), &error);
+            return rest::refusal(self.count_refused(head, &error), &error);
         }
         match endpoint {
             Endpoint::Inference(operation, path) if is_post => {
@@ -234,14 +237,15 @@ impl Dispatcher {
         let (app, Parts { method, uri, headers, .. }) = (&self.context.app, head);
         let refused = hosts::check_page(&app.config.allowed_hosts, method, uri, headers);
         if let Err(error) = refused.and_then(|()| rest::check_path(uri.path())) {
-            return rest::refusal(self.count_refused(&error), &error);
+            return rest::refusal(self.count_refused(head, &error), &error);
         }
         endpoint.respond(&self.context, method, (headers, body)).await
     }
 
-    /// Counts a request that is refused by its host, origin, secret or key.
+    /// Counts a request that is refused by its host, origin, secret or key, and records denied access.
     #[cold]
-    pub(super) fn count_refused(&self, error: &Error) -> &Arc<App> {
+    pub(super) fn count_refused(&self, head: &Parts, error: &Error) -> &Arc<App> {
+        self.for_audit(&head.headers).audit_denied(error, head.method.as_str(), head.uri.path());
         self.context.app.metrics.refused.add(error.kind());
         &self.context.app
     }

@@ -10,7 +10,10 @@ use crate::{
 };
 use http::{HeaderMap, Response, Version, request::Parts};
 use penstock_core::{ClientIdentity, Protocol, Result};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    borrow::Cow,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 /// The dispatcher of the last key of a connection. Most connections have requests of one client only.
 #[derive(Debug, Default)]
@@ -54,16 +57,25 @@ impl Dispatcher {
     /// # Errors
     /// `Unauthenticated` for a key that is unknown or expired, `InvalidInput` for two keys.
     pub(super) fn for_client(&self, headers: &HeaderMap) -> Result<Arc<Self>> {
-        let proxies = &self.context.app.config.trusted_proxies;
-        if self.is_forwarded
-            && let Some(client) = forwarded::client(proxies, &self.context.client, headers)
-        {
-            let local = client.address.is_some_and(|address| address.is_loopback());
-            let context = Context { local, local_peer: local, client: Arc::new(client), ..self.context.clone() };
+        if let Some(context) = self.forwarded(headers) {
             let forwarded = self.in_context(context);
             return if forwarded.finds_client { forwarded.for_client(headers) } else { Ok(Arc::new(forwarded)) };
         }
         self.keyed.find(&self.context, headers, |context| self.in_context(context))
+    }
+
+    /// Returns the context of the client that a trusted proxy names; `None` where none does.
+    fn forwarded(&self, headers: &HeaderMap) -> Option<Context> {
+        let proxies = &self.context.app.config.trusted_proxies;
+        let client = self.is_forwarded.then(|| forwarded::client(proxies, &self.context.client, headers)).flatten()?;
+        let local = client.address.is_some_and(|address| address.is_loopback());
+        Some(Context { local, local_peer: local, client: Arc::new(client), ..self.context.clone() })
+    }
+
+    /// Returns the context of a refused request, with its client.
+    pub(super) fn for_audit(&self, headers: &HeaderMap) -> Cow<'_, Context> {
+        let audit = self.context.app.log.audit();
+        audit.and_then(|_| self.forwarded(headers)).map_or(Cow::Borrowed(&self.context), Cow::Owned)
     }
 
     /// Answers a request after its client is found.
@@ -75,8 +87,10 @@ impl Dispatcher {
     ) -> Response<Body> {
         match self.for_client(&head.headers) {
             Ok(found) => found.respond(head, body, protocol).await,
-            Err(error) => self
-                .close_if_draining(head.version < Version::HTTP_2, rest::refusal(self.count_refused(&error), &error)),
+            Err(error) => self.close_if_draining(
+                head.version < Version::HTTP_2,
+                rest::refusal(self.count_refused(head, &error), &error),
+            ),
         }
     }
 }

@@ -158,7 +158,7 @@ impl Dispatcher {
     ) -> Response<Body> {
         let mut response = match rules.preflight(self, head) {
             Some(Ok(response)) => response,
-            Some(Err(error)) => rest::refusal(self.count_refused(&error), &error),
+            Some(Err(error)) => rest::refusal(self.count_refused(head, &error), &error),
             None => {
                 let mut response = self.respond(head, body, protocol).await;
                 rules.allow_origin(self, head, response.headers_mut());

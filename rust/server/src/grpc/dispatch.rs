@@ -102,6 +102,7 @@ async fn known<B: RequestBody + 'static>(context: &Context, head: Parts, body: B
     };
     let unknown = || Err(Error::new(Kind::MethodNotAllowed, NO_SUCH_CALL));
     response.unwrap_or_else(unknown).unwrap_or_else(|error| {
+        context.audit_denied(&error, head.method.as_str(), path);
         context.app.metrics.refused.add(error.kind());
         refusal(&context.app, &error)
     })

@@ -2,7 +2,7 @@
 
 use crate::{
     settings::{Action, LogLevel},
-    state::{App, Context},
+    state::Context,
 };
 use penstock_core::{Error, Result};
 use penstock_wire::{
@@ -11,23 +11,39 @@ use penstock_wire::{
 };
 
 /// Changes the log settings, if the request has any, and returns them.
-pub(super) fn log_settings(app: &App, request: pb::LogSettingsRequest) -> Result<pb::LogSettingsResponse> {
-    let only_read = request.settings.is_empty();
-    let settings = app.log.change(|settings| settings.changed_by_message(request))?;
-    if !only_read {
-        app.log.event(LogLevel::Info, "the log settings were changed");
+pub(super) async fn log_settings(
+    context: &Context,
+    request: pb::LogSettingsRequest,
+) -> Result<pb::LogSettingsResponse> {
+    let log = &context.app.log;
+    if request.settings.is_empty() {
+        return Ok(log.settings().message());
     }
-    Ok(settings.message())
+    let change = async {
+        let settings = log.change(|settings| settings.changed_by_message(request))?;
+        log.event(LogLevel::Info, "the log settings were changed");
+        Ok(settings.message())
+    };
+    context.audited(("log_settings", None), change).await
 }
 
 /// Changes the trace settings of the server or of a model, if the request has any, and returns them.
-pub(super) fn trace_setting(context: &Context, request: &pb::TraceSettingRequest) -> Result<pb::TraceSettingResponse> {
+pub(super) async fn trace_setting(
+    context: &Context,
+    request: pb::TraceSettingRequest,
+) -> Result<pb::TraceSettingResponse> {
     let app = &context.app;
     let name = Some(&*request.model_name).filter(|name| !name.is_empty());
-    let model = name.map(|name| context.models().find(name, None)).transpose()?;
-    let name = model.map(|model| model.spec().name.clone());
-    let (settings, server) = app.trace.update(name, |settings| settings.changed_by_message(request))?;
-    Ok(settings.message(&server))
+    let change = async {
+        let model = name.map(|name| context.models().find(name, None)).transpose()?;
+        let name = model.map(|model| model.spec().name.clone());
+        let (settings, server) = app.trace.update(name, |settings| settings.changed_by_message(&request))?;
+        Ok(settings.message(&server))
+    };
+    if request.settings.is_empty() {
+        return change.await;
+    }
+    context.audited(("trace_settings", name), change).await
 }
 
 /// Returns the statistics of a version, of all versions of a model, or without a name of all models.
@@ -58,8 +74,11 @@ pub(super) async fn repository_load(
     request: pb::RepositoryModelLoadRequest,
 ) -> Result<pb::RepositoryModelLoadResponse> {
     let (model_name, load) = wire::load(request)?;
-    context.models().check(&model_name)?;
-    context.app.control(&model_name, Action::Load(load)).await?;
+    let change = async {
+        context.models().check(&model_name)?;
+        context.app.control(&model_name, Action::Load(load)).await
+    };
+    context.audited(("load", Some(&model_name)), change).await?;
     Ok(pb::RepositoryModelLoadResponse { model_name, is_loaded: true })
 }
 
@@ -68,7 +87,10 @@ pub(super) async fn repository_unload(
     request: pb::RepositoryModelUnloadRequest,
 ) -> Result<pb::RepositoryModelUnloadResponse> {
     let model_name = wire::unload(request)?;
-    context.models().check(&model_name)?;
-    context.app.control(&model_name, Action::Unload).await?;
+    let change = async {
+        context.models().check(&model_name)?;
+        context.app.control(&model_name, Action::Unload).await
+    };
+    context.audited(("unload", Some(&model_name)), change).await?;
     Ok(pb::RepositoryModelUnloadResponse { model_name, is_unloaded: true })
 }

@@ -113,8 +113,12 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
         "CudaSharedMemoryUnregister" => {
             call.respond(|_: pb::CudaSharedMemoryUnregisterRequest| shared_memory::cuda_unregister()).await
         }
-        "TraceSetting" => call.respond(|message| handlers::trace_setting(context, &message)).await,
-        "LogSettings" => call.respond(|message| handlers::log_settings(app, message)).await,
+        "TraceSetting" => {
+            call.respond_async(SMALL_MESSAGE_BYTES, |message| handlers::trace_setting(context, message)).await
+        }
+        "LogSettings" => {
+            call.respond_async(SMALL_MESSAGE_BYTES, |message| handlers::log_settings(context, message)).await
+        }
         _ => return None,
     })
 }

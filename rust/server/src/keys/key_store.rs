@@ -6,7 +6,7 @@ use super::{
     key_table::KeyTable,
 };
 use crate::{
-    observe::Log,
+    observe::{AuditEvent, Log},
     settings::{KeySettings, LogLevel},
 };
 use http::HeaderMap;
@@ -141,13 +141,21 @@ impl KeyStore {
                 table.take_over(&self.table.read().unwrap_or_else(PoisonError::into_inner));
                 *self.table.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(table);
                 metrics.keys.reloaded(true);
+                audit(log, true);
                 log.event(LogLevel::Info, "the keys were read again");
             }
             Err(problem) => {
                 metrics.keys.reloaded(false);
+                audit(log, false);
                 log.event(LogLevel::Error, &format!("the keys stay as they are: {problem}"));
             }
         }
+    }
+}
+
+fn audit(log: &Log, ok: bool) {
+    if let Some(audit) = log.audit() {
+        audit.note(AuditEvent::of_operator("keys_reload", None, ok));
     }
 }
 

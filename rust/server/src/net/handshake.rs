@@ -1,6 +1,6 @@
 //! TLS handshakes of new connections, and the certificates that they use.
 
-use crate::observe::Log;
+use crate::observe::{AuditEvent, Log};
 use crate::settings::{LogLevel, Tls};
 use penstock_core::ClientCertificate;
 use penstock_core::metrics::{Metrics, TlsOutcome};
@@ -88,13 +88,21 @@ impl ServerTls {
             None => {}
             Some(Ok(())) => {
                 self.metrics.tls.reload(TlsOutcome::Ok);
+                self.audit(true);
                 self.log.event(LogLevel::Info, "the certificates were read again");
                 self.report();
             }
             Some(Err(error)) => {
                 self.metrics.tls.reload(TlsOutcome::Failed);
+                self.audit(false);
                 self.log.event(LogLevel::Error, &format!("the certificates stay as they are: {error}"));
             }
+        }
+    }
+
+    fn audit(&self, ok: bool) {
+        if let Some(audit) = self.log.audit() {
+            audit.note(AuditEvent::of_operator("tls_reload", None, ok));
         }
     }
 

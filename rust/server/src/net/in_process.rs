@@ -25,7 +25,7 @@ impl InProcess {
     /// # Errors
     /// [`StartError`] of keys that cannot be read.
     pub fn new(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
-        let app = Arc::new(App::new(config, registry, metrics).map_err(StartError::Keys)?);
+        let app = Arc::new(App::new(config, registry, metrics)?);
         let served = ListenerScope {
             serves: Serves { rest: true, admin: true, ..Serves::default() },
             local: true,

@@ -1,7 +1,10 @@
 //! Binding of listeners, before models are loaded, so that a port in use is reported at once.
 
 use super::inherited;
-use crate::settings::{Address, Inherited, Listener, Serves};
+use crate::{
+    settings::{Address, Inherited, Listener, Serves},
+    state::AppError,
+};
 use penstock_tls::TlsError;
 use socket2::{Domain, Protocol, SockAddr, Socket, TcpKeepalive, Type};
 use std::{
@@ -45,9 +48,21 @@ pub enum StartError {
     /// Keys that cannot be read.
     #[error("keys_file: {0}")]
     Keys(String),
+    /// An audit log that cannot be opened or continued.
+    #[error("audit_log: {0}")]
+    Audit(String),
     /// A thread that could not be started.
     #[error("cannot start an I/O thread: {0}")]
     Thread(io::Error),
+}
+
+impl From<AppError> for StartError {
+    fn from(error: AppError) -> Self {
+        match error {
+            AppError::Keys(problem) => Self::Keys(problem),
+            AppError::Audit(problem) => Self::Audit(problem),
+        }
+    }
 }
 
 /// A listening socket.

@@ -6,6 +6,7 @@ use super::{
     listen::{Bound, StartError, bind_all},
 };
 use crate::{
+    observe::AuditEvent,
     settings::{Address, Config, Listener, Serves},
     state::{App, Phase},
 };
@@ -27,6 +28,9 @@ const FLUSH_TIMEOUT: Duration = Duration::from_millis(250);
 
 /// Timeout of the last export of spans.
 const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Time for the last lines of the audit log.
+const AUDIT_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A running server. Dropping it closes it at once; [`Server::drain`] lets requests finish.
 #[derive(Debug)]
@@ -54,7 +58,7 @@ impl Server {
     /// # Errors
     /// [`StartError`], in one line.
     pub fn start(config: Config, registry: Arc<Registry>, metrics: Arc<Metrics>) -> Result<Self, StartError> {
-        let app = Arc::new(App::new(config, registry, metrics).map_err(StartError::Keys)?);
+        let app = Arc::new(App::new(config, registry, metrics)?);
         let config = &app.config;
         let tls = config.tls.as_ref().map(|tls| ServerTls::load(tls, &app.metrics, &app.log)).transpose()?;
         let tls = tls.map(Arc::new);
@@ -112,8 +116,18 @@ impl Server {
         self.listeners.iter().find(|listener| is_wanted(listener.serves)).map(|listener| &listener.address)
     }
 
-    /// Reads the certificates and keys again if their files have changed.
+    /// Records that the operator has reloaded the code of these models.
+    pub fn audit_reload(&self, models: Option<&str>, ok: bool) {
+        if let Some(audit) = self.app.log.audit() {
+            audit.note(AuditEvent::of_operator("reload", models, ok));
+        }
+    }
+
+    /// Opens the audit log again, and reads the certificates and keys again if their files have changed.
     pub fn reload_files(&self) {
+        if let Some(audit) = self.app.log.audit() {
+            audit.reopen();
+        }
         if let Some(tls) = &self.tls {
             tls.reload();
         }
@@ -247,6 +261,9 @@ impl Server {
         threads.close();
         if let Some(tracer) = &self.app.tracer {
             tracer.flush(SPAN_FLUSH_TIMEOUT);
+        }
+        if let Some(audit) = self.app.log.audit() {
+            audit.flush(AUDIT_FLUSH_TIMEOUT);
         }
         cut
     }

@@ -3,12 +3,13 @@
 //! `tracing-appender` 0.2.5 would save 13 lines for 12 more crates, but it panics without a thread and copies each line.
 
 use super::access_log::{Entry, Exchange, Line, json_line, text_line, text_line_of};
+use super::audit::AuditLog;
 use super::plain::{MAX_MESSAGE_BYTES, plain};
 use super::sample::Sample;
 use super::short_log::{ShortEntry, is_coloured, short_line};
 use super::slow::{SlowRecord, SlowRequests, Stages};
 use super::timestamp::Stamp;
-use crate::settings::{AccessField, AccessLog, Config, LogLevel};
+use crate::settings::{AccessField, AccessLog, AuditTarget, Config, LogLevel};
 use penstock_core::Protocol;
 use penstock_wire::settings::{LogFormat, LogSettings};
 use prometheus_client::metrics::counter::Counter;
@@ -36,6 +37,8 @@ pub(crate) struct Log {
     observed: AtomicBool,
     /// `None` where slow requests are not recorded.
     slow: Option<SlowRequests>,
+    /// Set at the start, where there is an audit log.
+    audit: OnceLock<AuditLog>,
     form: AccessLog,
     /// Chosen fields; empty for the text line without names.
     fields: Vec<AccessField>,
@@ -65,6 +68,7 @@ impl Log {
             requests: AtomicBool::new(on),
             observed: AtomicBool::new(on || config.slow_request.is_some()),
             slow: config.slow_request.map(SlowRequests::new),
+            audit: OnceLock::new(),
             form,
             fields: if is_all { AccessField::ALL.to_vec() } else { config.access_log_fields.clone() },
             sample: Sample::new(config.access_log_sample),
@@ -113,6 +117,21 @@ impl Log {
     /// Returns the slow requests; `None` where they are not recorded.
     pub(crate) fn slow(&self) -> Option<&SlowRequests> {
         self.slow.as_ref()
+    }
+
+    /// Opens the audit log.
+    ///
+    /// # Errors
+    /// The problem of its file.
+    pub(crate) fn open_audit(self: &Arc<Self>, target: &AuditTarget) -> Result<(), String> {
+        let audit = AuditLog::open(target, Arc::downgrade(self))?;
+        let _ = self.audit.set(audit);
+        Ok(())
+    }
+
+    /// Returns the audit log; `None` where there is none.
+    pub(crate) fn audit(&self) -> Option<&AuditLog> {
+        self.audit.get()
     }
 
     /// Reports whether the lines of requests have the causes of errors.

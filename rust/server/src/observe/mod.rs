@@ -1,6 +1,7 @@
-//! Access log, server log, trace settings and spans.
+//! Access log, slow requests, audit log, server log, trace settings and spans.
 
 mod access_log;
+mod audit;
 pub(crate) mod live;
 pub(crate) mod liveness;
 mod log;
@@ -16,6 +17,8 @@ mod timestamp;
 mod trace_settings;
 
 pub(crate) use access_log::{Entry, RequestFacts};
+pub(crate) use audit::{AuditEvent, AuditLog};
+pub use audit::{AuditedFiles, verify_audit_log};
 pub(crate) use liveness::Liveness;
 pub(crate) use log::Log;
 pub(crate) use log_events::TracingEvents;

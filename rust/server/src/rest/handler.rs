@@ -82,6 +82,12 @@ impl PathParams {
         self.get("model").unwrap_or_default()
     }
 
+    /// Model, and version if the route has one, for the audit log; `None` on routes of the server.
+    pub(crate) fn target(&self) -> Option<String> {
+        let model = self.get("model")?;
+        Some(self.version().map_or_else(|| model.to_owned(), |version| format!("{model}/{version}")))
+    }
+
     /// The `{version}`; `None` on routes without one.
     pub(crate) fn version(&self) -> Option<&str> {
         self.get("version")

@@ -19,6 +19,8 @@ pub(crate) struct Route {
     pub(crate) hidden: bool,
     /// Set for the live page, which has its own setting.
     pub(crate) live: bool,
+    /// Action in the audit log; `None` where nothing is changed.
+    pub(crate) audited: Option<&'static str>,
 }
 
 /// Id, group and summary in the OpenAPI document.
@@ -45,11 +47,11 @@ pub(super) const fn get(path: &'static str, requires: Requirement, handler: Read
 }
 
 pub(super) const fn get_by(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {
-    Route { requires, handler, doc: openapi::Route::new("get", path, doc), hidden: false, live: false }
+    Route { requires, handler, doc: openapi::Route::new("get", path, doc), hidden: false, live: false, audited: None }
 }
 
 pub(super) const fn post(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {
-    Route { requires, handler, doc: openapi::Route::new("post", path, doc), hidden: false, live: false }
+    Route { requires, handler, doc: openapi::Route::new("post", path, doc), hidden: false, live: false, audited: None }
 }
 
 /// A route of inference, which is always of that category.
@@ -77,6 +79,11 @@ impl Route {
 
     pub(super) const fn hidden(self) -> Self {
         Self { hidden: true, ..self }
+    }
+
+    /// A control change, which the audit log has.
+    pub(super) const fn audited(self, action: &'static str) -> Self {
+        Self { audited: Some(action), ..self }
     }
 
     /// A route of the live page. It is for people: a client that reads all of its events would never end.

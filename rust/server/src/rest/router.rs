@@ -141,11 +141,18 @@ impl<'p> Endpoint<'p> {
         let decoded = |(name, value)| (name, percent_decode_str(value).decode_utf8_lossy().into_owned());
         let params = PathParams::new(params.into_iter().map(decoded).collect());
         let allowed = if route.live { live::check_access(context, request.0) } else { Ok(()) };
-        let response = match allowed {
-            Ok(()) => route.handler.run(context, &params, request).await,
-            Err(error) => Err(error),
+        let response = match (allowed, route.audited) {
+            (Ok(()), None) => route.handler.run(context, &params, request).await,
+            (Ok(()), Some(action)) => {
+                let work = route.handler.run(context, &params, request);
+                Box::pin(context.audited((action, params.target().as_deref()), work)).await
+            }
+            (Err(error), _) => Err(error),
         };
-        let mut response = response.unwrap_or_else(|error| error::response(&context.app, &error));
+        let mut response = response.unwrap_or_else(|error| {
+            context.audit_denied(&error, method.as_str(), route.doc.path);
+            error::response(&context.app, &error)
+        });
         for (name, value) in FOR_BROWSERS {
             response.headers_mut().insert(name, HeaderValue::from_static(value));
         }

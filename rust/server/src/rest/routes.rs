@@ -144,7 +144,8 @@ pub(crate) static ROUTES: &[Route] = &[
         ("set_log_settings", Tag::Server, "Changes what is logged"),
     )
     .body("LogSettingsChange")
-    .json("LogSettings"),
+    .json("LogSettings")
+    .audited("log_settings"),
     get("/v2/trace/setting", TRACE, settings::trace, ("trace_settings", Tag::Server, "What is traced"))
         .json("TraceSettings"),
     post(
@@ -154,7 +155,8 @@ pub(crate) static ROUTES: &[Route] = &[
         ("set_trace_settings", Tag::Server, "Changes what is traced"),
     )
     .body("TraceSettingsChange")
-    .json("TraceSettings"),
+    .json("TraceSettings")
+    .audited("trace_settings"),
     get(
         "/v2/models/{model}/trace/setting",
         TRACE,
@@ -169,7 +171,8 @@ pub(crate) static ROUTES: &[Route] = &[
         ("set_model_trace_settings", Tag::Models, "Changes what is traced of the model"),
     )
     .body("TraceSettingsChange")
-    .json("TraceSettings"),
+    .json("TraceSettings")
+    .audited("trace_settings"),
     post(
         "/v2/repository/index",
         REPOSITORY,
@@ -185,7 +188,8 @@ pub(crate) static ROUTES: &[Route] = &[
         ("load", Tag::Repository, "Loads or reloads a model"),
     )
     .body("LoadRequest")
-    .json("Loaded"),
+    .json("Loaded")
+    .audited("load"),
     post(
         "/v2/repository/models/{model}/unload",
         REPOSITORY,
@@ -193,7 +197,8 @@ pub(crate) static ROUTES: &[Route] = &[
         ("unload", Tag::Repository, "Unloads a model"),
     )
     .body("UnloadRequest")
-    .json("Unloaded"),
+    .json("Unloaded")
+    .audited("unload"),
     // The protocol's routes for one of several repositories are refused, with the reason.
     post("/v2/repository/{repository}/index", REPOSITORY, NAMED, HIDDEN).hidden(),
     post("/v2/repository/{repository}/models/{model}/load", REPOSITORY, NAMED, HIDDEN).hidden(),
@@ -221,7 +226,8 @@ pub(crate) static ROUTES: &[Route] = &[
     .json("SlowRequests"),
     post("/v2/models/{model}/batching", REPOSITORY, TUNE, ("change_batching", Tag::Models, TUNES))
         .body("BatchingKnobs")
-        .json("BatchingReport"),
+        .json("BatchingReport")
+        .audited("batching"),
     post(
         "/v2/models/{model}/versions/{version}/batching",
         REPOSITORY,
@@ -229,7 +235,8 @@ pub(crate) static ROUTES: &[Route] = &[
         ("change_batching_version", Tag::Models, TUNES),
     )
     .body("BatchingKnobs")
-    .json("BatchingReport"),
+    .json("BatchingReport")
+    .audited("batching"),
     get(
         "/v2/systemsharedmemory/status",
         SHARED_MEMORY,

@@ -3,6 +3,7 @@
 use super::{
     access::Access,
     access_log::{AccessField, AccessLog},
+    audit::AuditTarget,
     category::Categories,
     control::{BatchingDebug, Control},
     header_pattern::HeaderPattern,
@@ -60,6 +61,8 @@ pub struct Config {
     pub access_log_sample: f64,
     /// Duration from which a request is recorded as slow; `None` records none.
     pub slow_request: Option<Duration>,
+    /// Log of control changes and denied access; `None` for none.
+    pub audit_log: Option<AuditTarget>,
     /// Initial level of the server log.
     pub log_level: LogLevel,
     /// The `name` of the server's metadata.
@@ -361,6 +364,7 @@ impl Default for Config {
             access_log_fields: Vec::new(),
             access_log_sample: 1.0,
             slow_request: None,
+            audit_log: None,
             log_level: LogLevel::Warning,
             server_name: Dialect::default().name().to_owned(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),

@@ -3,6 +3,7 @@
 
 mod access;
 mod access_log;
+mod audit;
 mod category;
 mod config;
 mod control;
@@ -21,6 +22,7 @@ mod web;
 pub use access::Access;
 pub(crate) use access::Requirement;
 pub use access_log::{AccessField, AccessLog};
+pub use audit::AuditTarget;
 pub use category::{Categories, Category};
 pub use config::{
     Build, CloudEvents, Compression, Config, Limits, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedMemory,

@@ -46,6 +46,15 @@ impl Phase {
     }
 }
 
+/// Problem of a file that a server needs to start.
+#[derive(Debug)]
+pub(crate) enum AppError {
+    /// The file of keys.
+    Keys(String),
+    /// The audit log.
+    Audit(String),
+}
+
 /// The state of one server.
 #[derive(Debug)]
 pub(crate) struct App {
@@ -88,12 +97,12 @@ impl App {
     /// Creates a server that is starting.
     ///
     /// # Errors
-    /// The first problem of the file of keys.
+    /// The first problem of the file of keys, or of the audit log.
     pub(crate) fn new(
         config: Config,
         registry: Arc<Registry>,
         metrics: Arc<Metrics>,
-    ) -> std::result::Result<Self, String> {
+    ) -> std::result::Result<Self, AppError> {
         let limit = i64::try_from(config.limits.max_inflight_bytes).unwrap_or(i64::MAX);
         metrics.body_limit_bytes.set(limit);
         let changes = watch::Sender::new(());
@@ -102,7 +111,11 @@ impl App {
         let log = Arc::new(Log::new(&config, metrics.log_dropped.clone()));
         let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
         let memory = MemoryUse::new(config.limits.memory_shed);
-        let keys = config.keys.as_ref().map(|settings| KeyStore::load(settings, &log)).transpose()?.map(Arc::new);
+        if let Some(target) = &config.audit_log {
+            log.open_audit(target).map_err(AppError::Audit)?;
+        }
+        let keys = config.keys.as_ref().map(|settings| KeyStore::load(settings, &log)).transpose();
+        let keys = keys.map_err(AppError::Keys)?.map(Arc::new);
         Ok(Self {
             log,
             keys,
