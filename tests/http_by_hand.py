@@ -68,7 +68,7 @@ def connect(url: str, tls: ssl.SSLContext | None = None) -> socket.socket:
         sock.settimeout(PATIENCE)
         sock.connect(url.removeprefix("unix:"))
         return sock
-    host, port = url.partition("://")[2].rsplit(":", 1)
+    host, port = url.rpartition("://")[2].rsplit(":", 1)
     sock = socket.create_connection((host, int(port)), timeout=PATIENCE)
     return sock if tls is None else tls.wrap_socket(sock, server_hostname=host)
 

@@ -63,7 +63,7 @@ class RepositoryClient:
     """A client of the repository API, with a new connection for each request."""
 
     def __init__(self, url: str, tls: ssl.SSLContext | None = None) -> None:
-        self.address, self.tls = url.partition("://")[2], tls
+        self.address, self.tls = url.rpartition("://")[2], tls
 
     def __call__(self, method: str, path: str, document: Any = None, **headers: str) -> tuple[int, Any]:
         """The status and the JSON of a response."""

@@ -20,7 +20,8 @@ from tritonclient.grpc import service_pb2_grpc
 
 from http_by_hand import get, post
 from penstock import BindError, ConfigError, Server, model
-from penstock._config import inherited, listeners
+from penstock._config import listeners
+from penstock._config.sockets import inherited
 from penstock.config import ServerConfig, load_config
 from serving_process import Serving
 from waiting import until

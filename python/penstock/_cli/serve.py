@@ -16,8 +16,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._cli.settings import add_settings
-from penstock._config import inherited
 from penstock._config.resolve import Sources, resolve
+from penstock._config.sockets import inherited
 from penstock._config.sources import Defaults
 from penstock._runtime import progress, tracebacks
 from penstock._runtime.console import echo

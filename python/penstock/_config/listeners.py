@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any
 
-from penstock._config import hand_over
+from penstock._config.sockets import hand_over
 
 __all__ = [
     "DEFAULT_HOST",

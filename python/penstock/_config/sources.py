@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock._config import inherited, other_names, settings
+from penstock._config import other_names, settings
+from penstock._config.sockets import inherited
 from penstock._config.toml_file import TomlFile, read_toml
 from penstock._spec.suggestions import suggestion
 from penstock.errors import ConfigError

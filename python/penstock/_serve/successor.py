@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from penstock._config.hand_over import HandOver
+from penstock._config.sockets.hand_over import HandOver
 from penstock._runtime import forks
 from penstock.errors import StartupError
 

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from penstock._config.hand_over import VARIABLE, HandOver
+from penstock._config.sockets.hand_over import VARIABLE, HandOver
 from penstock._reload.identity import Mark
 from penstock._reload.pid_file import PidFile
 from penstock._runtime.console import echo

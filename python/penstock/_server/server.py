@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from penstock._config import inherited, tls
+from penstock._config import tls
+from penstock._config.sockets import inherited
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress, stacks
 from penstock._server import card, core_dumps

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock._cli.settings import add_settings
-from penstock._config import inherited, listeners, settings, sources
+from penstock._config import listeners, settings, sources
+from penstock._config.sockets import inherited
 from penstock._export import systemd
 from penstock._images.describe import split
 from penstock.config import ServerConfig

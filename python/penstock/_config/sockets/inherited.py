@@ -10,7 +10,8 @@ import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 
-from penstock._config import hand_over, listeners
+from penstock._config import listeners
+from penstock._config.sockets import hand_over
 from penstock._runtime import forks
 
 __all__ = ["NAMES", "claim", "names", "texts"]
