@@ -25,6 +25,8 @@ pub struct ModelMetrics {
     pub(super) reasons: [Counter; Reason::ALL.len()],
     /// Requests abandoned before they were computed.
     pub abandoned: Counter,
+    /// Waiting requests refused in favour of a higher priority.
+    pub displaced: Counter,
     /// Seconds from arrival to the cut of the batch.
     pub queue: Histogram,
     /// Seconds from the cut of a batch to its handler's start.

@@ -31,6 +31,11 @@ impl Metrics {
         );
         registry.register("batches", "Batches by the reason for their cut", self.batches.clone());
         registry.register("abandoned", "Requests abandoned before they were computed", self.abandoned.clone());
+        registry.register(
+            "displaced",
+            "Waiting requests refused in favour of a higher priority",
+            self.displaced.clone(),
+        );
         registry.register("custom", "Counters that handlers define", self.custom.clone());
         registry.register_with_unit(
             "queue",

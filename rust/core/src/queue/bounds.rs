@@ -1,4 +1,4 @@
-//! Queue limits. Expired and abandoned requests are evicted before a request is refused.
+//! Queue limits. Expired and abandoned requests are evicted before a request is refused, and then those of lower priority.
 
 use super::{Queue, model_queue::Inner};
 use crate::{Client, Error, InferRequest, Kind, ModelSpec, Result};
@@ -133,35 +133,35 @@ impl Queue {
             return Ok(());
         }
         self.sweep(inner);
-        self.refusal(inner, candidate).map_or(Ok(()), |why| Err(self.overloaded(inner, &why)))
+        let Some(why) = self.refusal(inner, candidate) else { return Ok(()) };
+        if self.displace(inner, candidate) { Ok(()) } else { Err(self.overloaded(inner, &why)) }
     }
 
     fn refusal(&self, inner: &Inner, candidate: Option<Candidate>) -> Option<String> {
         let whole = inner.bounds.refusal(inner.waiting(), candidate.map(|candidate| candidate.load));
-        whole
-            .or_else(|| self.late(inner, candidate))
-            .or_else(|| {
-                let level = candidate?.level;
-                let most = self.spec.queueing.policy(level).max_size?;
-                let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(level)).sum();
-                (waiting >= most)
-                    .then(|| format!("has its maximum of {most} requests of priority {} waiting", level + 1))
+        whole.or_else(|| self.late(inner, candidate)).or_else(|| self.refusal_of_share(inner, candidate?))
+    }
+
+    /// Reason to refuse a candidate by the limits of its level and of its client.
+    pub(super) fn refusal_of_share(&self, inner: &Inner, candidate: Candidate) -> Option<String> {
+        let of_level = self.spec.queueing.policy(candidate.level).max_size.and_then(|most| {
+            let waiting: usize = inner.lanes.iter().map(|lane| lane.waiting.len_of(candidate.level)).sum();
+            let priority = candidate.level + 1;
+            (waiting >= most).then(|| format!("has its maximum of {most} requests of priority {priority} waiting"))
+        });
+        of_level.or_else(|| {
+            let most = self.spec.queueing.fair.as_ref()?.max_rows?;
+            let waiting: usize = inner.lanes.iter().map(|lane| lane.rows_of(candidate.client)).sum();
+            let rows = candidate.load.rows;
+            // An empty share admits a request of any size, as an empty queue does.
+            (waiting > 0 && waiting + rows > most).then(|| {
+                format!("has {waiting} of its maximum of {most} rows of one client waiting, and the request has {rows}")
             })
-            .or_else(|| {
-                let (candidate, most) = (candidate?, self.spec.queueing.fair.as_ref()?.max_rows?);
-                let waiting: usize = inner.lanes.iter().map(|lane| lane.rows_of(candidate.client)).sum();
-                // An empty share admits a request of any size, as an empty queue does.
-                (waiting > 0 && waiting + candidate.load.rows > most).then(|| {
-                    let rows = candidate.load.rows;
-                    format!(
-                        "has {waiting} of its maximum of {most} rows of one client waiting, and the request has {rows}"
-                    )
-                })
-            })
+        })
     }
 
     /// Reason to refuse a candidate that cannot meet the latency target. An empty queue admits any request.
-    fn late(&self, inner: &Inner, candidate: Option<Candidate>) -> Option<String> {
+    pub(super) fn late(&self, inner: &Inner, candidate: Option<Candidate>) -> Option<String> {
         let batching = self.spec.batching.as_ref().filter(|batching| batching.reject_late)?;
         let (target, waiting) = (batching.target_ns?, inner.waiting().rows);
         let rows = waiting + candidate.map_or(1, |candidate| candidate.load.rows);
@@ -172,7 +172,7 @@ impl Queue {
         })
     }
 
-    fn overloaded(&self, inner: &Inner, why: &str) -> Error {
+    pub(super) fn overloaded(&self, inner: &Inner, why: &str) -> Error {
         let waiting = inner.waiting();
         let retry = inner.drain.retry_after(self.now_ns(), waiting.rows.max(waiting.requests));
         Error::new(Kind::Overloaded, format!("model '{}' {why}", self.spec.name)).retry_after(retry)

@@ -41,7 +41,7 @@ pub(crate) struct Lane {
     /// Requests are steps of sequences: no two steps of one sequence share a batch.
     in_sequence: bool,
     /// Turns of clients, for fair queueing.
-    turns: Option<Box<Turns>>,
+    pub(super) turns: Option<Box<Turns>>,
     /// Levels that delay overdue requests.
     delaying: Vec<usize>,
     rules: BatchRules,
@@ -272,7 +272,7 @@ impl Lane {
 }
 
 /// Records that a request was served or dropped.
-fn left(turns: &mut Option<Box<Turns>>, pending: &Pending, served: bool) {
+pub(super) fn left(turns: &mut Option<Box<Turns>>, pending: &Pending, served: bool) {
     if let Some(turns) = turns {
         turns.left(pending.share, served.then_some(pending.turn));
     }

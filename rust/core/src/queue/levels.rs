@@ -114,6 +114,20 @@ impl<T: Weighed> Levels<T> {
         Some(item)
     }
 
+    /// Load of the items below a level.
+    pub(crate) fn load_below(&self, level: usize) -> Load {
+        let lower = self.levels.iter().skip((level + 1) * self.stride).flatten();
+        lower.fold(Load::default(), |sum, item| sum + item.load())
+    }
+
+    /// Removes the last item of the lowest level that has one, if it is below `level`.
+    pub(crate) fn pop_below(&mut self, level: usize) -> Option<T> {
+        let lower = self.levels.iter_mut().skip((level + 1) * self.stride);
+        let item = lower.rev().find_map(VecDeque::pop_back)?;
+        self.load -= item.load();
+        Some(item)
+    }
+
     /// All items in serving order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.levels.iter().flatten()

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod compatible;
+mod displace;
 mod expiry;
 mod instances;
 mod lane;
