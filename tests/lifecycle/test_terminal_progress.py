@@ -95,6 +95,8 @@ def test_load_and_warm_up_are_one_line_of_a_terminal(tmp_path: Path) -> None:
         assert f"{GREEN}[{'#' * 24}]\x1b[0m penstock: warming up" in shown()
         (tmp_path / "warm").touch()
         until(lambda: "\ntry " in server.out, "the server to start")
+        # A thread writes the log.
+        until(lambda: "the server is ready" in shown(), "the line of the log")
         text = shown()
     # One line, which is cleared in front of what is logged when the server is ready.
     [line] = [line for line in text.split("\n") if "penstock: " in line]

@@ -185,12 +185,10 @@ class _Serving:
 def _start(server: Server, successor: Successor | None, own_file: pid_file.PidFile) -> None:
     """Starts the server: with the sockets of another one, and in its place, if it is its successor."""
     if successor is not None:
+        timeout = server.config.upgrade_timeout
         server._handed_over = successor.sockets
-        server._load()
-        successor.take_over(own_file.take, server.config.upgrade_timeout)
-        server._set_ready()
-    else:
-        server.start()
+        server._before_ready = lambda: successor.take_over(own_file.take, timeout)
+    server.start()
 
 
 def _leave(server: Server, process: int, signals: _Signals) -> None:

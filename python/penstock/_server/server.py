@@ -95,6 +95,8 @@ class Server:
         self._core: _core.Server | None = None
         self._handed_over: Sequence[tuple[str, int]] = ()
         """Sockets of a server that this one replaces: address in its settings, and descriptor."""
+        self._before_ready: Callable[[], object] = lambda: None
+        """Called once the models are loaded. If it raises, the start fails."""
         self._listener: Listener | None = None
         self._refusals: dict[tuple[str, str | None], str | None] = {}
         """Calls of `set_ready` before the start."""
@@ -164,13 +166,6 @@ class Server:
             NotFound: `set_ready` was called for an unknown model.
         """
         if self._core is None:
-            self._load()
-            self._set_ready()
-        return self
-
-    def _load(self) -> None:
-        """Binds, and loads every model. Requests are served once `_set_ready` was called."""
-        if self._core is None:
             inherited.claim(self.config.addresses, os.environ)
             report_limit(self.config.max_connections)
             definitions = self._manager.initial_definitions()
@@ -182,6 +177,8 @@ class Server:
                 for (name, version), refusal in self._refusals.items():
                     core.models.set_refusal(name, version, refusal)
                 core.start()
+                self._before_ready()
+                core.set_ready()
             except BaseException as error:
                 # Releases addresses and models of the failed start.
                 core.stop(0.0)
@@ -203,10 +200,7 @@ class Server:
             at_exit.watch(self._manager)
             if self.config.attach is not None:
                 self._open_listener(self.config.attach, core)
-
-    def _set_ready(self) -> None:
-        if self._core is not None:
-            self._core.set_ready()
+        return self
 
     def _open_listener(self, setting: str, core: _core.Server) -> None:
         from penstock._attach.listener import Listener
