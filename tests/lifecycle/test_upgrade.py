@@ -57,6 +57,15 @@ while not pathlib.Path("loads").exists():
     time.sleep(0.005)
 """
 
+FAILS = """
+@model
+class Fails:
+    def __init__(self) -> None:
+        raise RuntimeError("no weights")
+    def __call__(self, x: int) -> int:
+        return x
+"""
+
 ADDRESSES = ("--http", "127.0.0.1:0", "--grpc", "127.0.0.1:0", "--pid-file", "pid")
 
 
@@ -186,6 +195,16 @@ def test_path_of_a_unix_socket_stays_until_the_last_process_ends(folder: Path) -
         os.kill(new, signal.SIGTERM)
         await_end(new)
         assert not path.exists()
+
+
+def test_path_of_a_unix_socket_survives_a_model_that_cannot_be_built(folder: Path) -> None:
+    path = folder / "http.sock"
+    with serving(folder, "--http", f"unix:{path}", "--grpc", "off", "--pid-file", "pid") as server:
+        old = server.process.pid
+        (folder / "app.py").write_text(APP + FAILS)
+        reason = "model 'Fails' version '1' could not be loaded: RuntimeError: no weights"
+        assert outcome(command(folder)) == (1, failure(reason, old))
+        assert served_by(f"unix:{path}") == old
 
 
 def test_inherited_socket_passes(folder: Path) -> None:

@@ -68,24 +68,27 @@ impl Acceptor {
         })
     }
 
-    /// Closes this process's descriptor of the socket, on which another process accepts.
-    fn leave(self) {
+    /// Sets whether the path of a Unix socket is this server's, and not that of another one.
+    fn set_own(&mut self, is_own: bool) {
         if let Self::Unix(_, Some(file)) = self {
-            file.leave();
+            file.set_own(is_own);
         }
     }
 }
 
 /// Accepts connections, and distributes them round-robin.
 async fn accept(
-    acceptor: Acceptor,
+    mut acceptor: Acceptor,
     listener: usize,
     inboxes: Vec<mpsc::UnboundedSender<Accepted>>,
     mut intake: watch::Receiver<Intake>,
     is_inherited: bool,
 ) {
-    if is_inherited && intake.wait_for(|intake| *intake != Intake::Loading).await.is_err() {
-        return;
+    if is_inherited {
+        if intake.wait_for(|intake| *intake != Intake::Loading).await.is_err() {
+            return;
+        }
+        acceptor.set_own(true);
     }
     let mut turn = 0;
     loop {
@@ -94,7 +97,8 @@ async fn accept(
         let accepted = tokio::select! {
             accepted = acceptor.next() => accepted,
             handed_over = intake.wait_for(|intake| *intake == Intake::HandedOver) => {
-                return if handed_over.is_ok() { acceptor.leave() };
+                acceptor.set_own(handed_over.is_err());
+                return;
             }
         };
         match accepted {

@@ -8,10 +8,10 @@ use std::{io, path::Path};
 
 /// Takes a listening socket by its descriptor.
 ///
-/// `own_path` is the path of a Unix socket that this server removes at its end; `None` leaves it to another program.
+/// `handed_over` is the path of a Unix socket of a server that this one replaces; `None` leaves it to another program.
 pub(super) fn take(
     number: i32,
-    own_path: Option<&Path>,
+    handed_over: Option<&Path>,
     duplicate: DuplicateDescriptor,
 ) -> io::Result<(BoundSocket, Address)> {
     let descriptor = duplicate(number).map_err(named)?;
@@ -32,7 +32,7 @@ pub(super) fn take(
     match address.as_pathname() {
         None => Err(refused("the socket has neither a TCP address nor a path")),
         Some(path) => {
-            let file = own_path.map(SocketFile::new);
+            let file = handed_over.map(SocketFile::of_other);
             Ok((BoundSocket::Unix(socket.into(), file), Address::Unix(path.to_owned())))
         }
     }

@@ -94,25 +94,36 @@ impl BoundSocket {
     }
 }
 
-/// Guard that removes a Unix socket's path.
+/// Guard that removes a Unix socket's path, while it is this server's.
 #[derive(Debug)]
-pub(crate) struct SocketFile(PathBuf);
+pub(crate) struct SocketFile {
+    path: PathBuf,
+    is_own: bool,
+}
 
 impl SocketFile {
-    pub(super) fn new(path: &Path) -> Self {
-        Self(path.to_owned())
+    /// Guards the path of a socket that this server has bound.
+    fn new(path: &Path) -> Self {
+        Self { path: path.to_owned(), is_own: true }
     }
 
-    /// Leaves the path to another process.
-    pub(super) fn leave(mut self) {
-        self.0 = PathBuf::new();
+    /// Guards the path of a socket of another server, once that has handed it over.
+    pub(super) fn of_other(path: &Path) -> Self {
+        Self { path: path.to_owned(), is_own: false }
+    }
+
+    /// Sets whether the path is this server's, and not that of another one.
+    pub(super) fn set_own(&mut self, is_own: bool) {
+        self.is_own = is_own;
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // It may have been removed already. The path of another process is empty here.
-        let _ = std::fs::remove_file(&self.0);
+        if self.is_own {
+            // It may have been removed already.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
