@@ -10,6 +10,7 @@ from typing_extensions import Self
 
 from penstock._bench.measured import Measured
 from penstock._bench.plan import Plan
+from penstock._config.served import Description
 from penstock._runtime.peers import Peers
 from penstock._spec.definition import Definition
 from penstock.client._base import Ask
@@ -167,13 +168,18 @@ class Server:
     """Server: listens, decodes, queues, batches, calls handlers and responds."""
 
     def __new__(
-        cls, definitions: list[Definition], config: ServerConfig, handed_over: list[tuple[str, int]] = ...
+        cls,
+        definitions: list[Definition],
+        config: ServerConfig,
+        described: Description | None = None,
+        handed_over: list[tuple[str, int]] = ...,
     ) -> Server:
         """Makes a server.
 
         Args:
             definitions: The models.
             config: The settings.
+            described: The settings for operators.
             handed_over: Sockets of a server that this one replaces: address as configured, and descriptor.
         """
 
@@ -226,6 +232,9 @@ class Server:
     def models(self) -> ModelRegistry:
         """The served models."""
 
+    def describe(self, described: Description) -> None:
+        """Describes the settings again, for operators."""
+
     def reload_files(self) -> None:
         """Opens the audit log again, and reads the files of TLS and of keys again if they have changed."""
 
@@ -239,7 +248,9 @@ class Server:
 class InProcessServer:
     """Server without sockets: decode, queue, batch, handler, encode."""
 
-    def __new__(cls, definitions: list[Definition], config: ServerConfig) -> InProcessServer: ...
+    def __new__(
+        cls, definitions: list[Definition], config: ServerConfig, described: Description | None = None
+    ) -> InProcessServer: ...
     def start(self) -> None:
         """Loads every model and returns when all are ready."""
 

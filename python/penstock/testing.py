@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from penstock._config.resolve import Sources
+from penstock._config.served import ServedSettings
 from penstock._model.resolve import definitions_of, for_inspection
+from penstock._model.settings import described, settings_of
 from penstock._repository.manager import ModelManager
 from penstock._runtime import at_exit, rest_encoding
 from penstock._spec.suggestions import suggestion
 from penstock.client import Result, Sequence
 from penstock.client import _hints as hints
 from penstock.client._base import inputs_of
-from penstock.config import ServerConfig, load_config
+from penstock.config import ServerConfig
 from penstock.errors import HandlerError, StartupError, by_status
 
 if TYPE_CHECKING:
@@ -101,8 +104,11 @@ class Client:
     def __init__(
         self, *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
     ) -> None:
-        self._config = load_config(dict(options), base=config or ServerConfig())
+        given = Sources(arguments=dict(options), base=config or ServerConfig(), caller="Client")
+        self._settings = ServedSettings(ServerConfig, given)
+        self._config = self._settings.config
         self._definitions = definitions_of(models, required=not self._config.repository)
+        self._models = described(settings_of(model, None) for model in models)
         self._manager = ModelManager(self._definitions, self._config)
         self._core: _core.InProcessServer | None = None
         self.last_response = None
@@ -224,7 +230,7 @@ class Client:
         from penstock import _core
 
         definitions = self._manager.initial_definitions()
-        core = _core.InProcessServer(definitions, self._config)
+        core = _core.InProcessServer(definitions, self._config, self._settings.describe(self._models))
         core.start()
         self._core = core
         self._definitions = for_inspection(definitions)

@@ -11,7 +11,7 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from penstock._cli import serve
-from penstock._config.report import rows_of, table, to_json
+from penstock._config.report import Row, rows_of, table, to_json
 from penstock._config.resolve import Resolved, resolve
 from penstock._config.sources import Defaults
 from penstock._runtime import tracebacks
@@ -86,7 +86,7 @@ def _resolved(options: argparse.Namespace, *defaults: Defaults) -> Resolved[Serv
 
 
 def _show(options: argparse.Namespace, loader: Loader) -> int:
-    from penstock._model.settings import settings_of
+    from penstock._model.settings import described, settings_of
 
     resolved = _resolved(options, *loader.settings(options.targets))
     if resolved.problems:
@@ -98,20 +98,21 @@ def _show(options: argparse.Namespace, loader: Loader) -> int:
         for target in options.targets
         for model in _load(loader, target)
     ]
-    sections = [
-        ("", rows_of(resolved)),
-        *((f"model {name}, version {version}", rows) for name, version, rows in models),
-    ]
+    settings = rows_of(resolved)
     if options.changed:
-        sections = [(title, [row for row in rows if row.is_given]) for title, rows in sections]
+        settings = _given(settings)
+        models = [model._replace(rows=_given(model.rows)) for model in models]
     if options.json:
-        (_, settings), *others = sections
-        described = [
-            {"name": model.name, "version": model.version, "settings": to_json(rows)}
-            for model, (_, rows) in zip(models, others, strict=True)
-        ]
-        return _print(json.dumps({"file": resolved.file, "settings": to_json(settings), "models": described}, indent=2))
-    return _print(table(sections))
+        document = {"file": resolved.file, "settings": to_json(settings), "models": described(models)}
+        return _print(json.dumps(document, indent=2))
+    return _print(
+        table([("", settings), *((f"model {name}, version {version}", rows) for name, version, rows in models)])
+    )
+
+
+def _given(rows: list[Row]) -> list[Row]:
+    """Rows without defaults."""
+    return [row for row in rows if row.is_given]
 
 
 def _print(text: str) -> int:

@@ -95,7 +95,7 @@ def _serve_once(options: argparse.Namespace, prepared: serve.Prepared, code: Cod
         models = code.reload() if again else code.load()
     if options.targets:
         echo(f"penstock: imported {what} in {shown.seconds:.2f} s")
-    server = Server(*models, config=prepared.config)
+    server = Server._prepared(models, prepared.settings, prepared.loader.integration_of_model)
     started = _open_docs if options.open else None
     reloader = Reloader(server, code, watches=True)
     return serve.serve(server, models, Foreground(reloader, prepared.loader.greetings, started, reports_load=True))

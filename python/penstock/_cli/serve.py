@@ -16,7 +16,8 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._cli.settings import add_settings
-from penstock._config.resolve import Sources, resolve
+from penstock._config.resolve import Sources
+from penstock._config.served import ServedSettings
 from penstock._config.sockets import inherited
 from penstock._config.sources import Defaults
 from penstock._runtime import progress, tracebacks
@@ -60,15 +61,20 @@ class Prepared:
 
     Attributes:
         loader: Loads the targets.
-        config: All settings.
+        settings: All settings.
         given: The settings of the command line, as text.
         names: Names of the sockets from systemd.
     """
 
     loader: Loader
-    config: ServerConfig
+    settings: ServedSettings[ServerConfig]
     given: Mapping[str, str]
     names: Sequence[str]
+
+    @property
+    def config(self) -> ServerConfig:
+        """The configuration."""
+        return self.settings.config
 
 
 def add_parser(commands: Any) -> None:
@@ -131,7 +137,8 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
     loader = Loader(options.integration, read_options(options.option))
     own = Defaults(f"default of penstock {options.command}", defaults, built_in=True)
     given = sources(options, own, *loader.settings(options.targets))
-    config = resolve(ServerConfig, given).config()
+    settings = ServedSettings(ServerConfig, given)
+    config = settings.config
     if not options.targets and not config.repository and config.attach is None:
         command = options.command
         print(f"penstock {command}: error: give a PATH[:object] to serve, a --repository, or --attach", file=sys.stderr)
@@ -140,9 +147,9 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
     inherited.claim(config.addresses, os.environ)
     if config.pid_file is not None:
         # The user's code may change the working directory.
-        config = replace(config, pid_file=os.path.abspath(config.pid_file))
+        settings.config = replace(config, pid_file=os.path.abspath(config.pid_file))
     logs.setup_console(config.log_level, as_json=config.access_log == "json")
-    return Prepared(loader, config, given.command_line, names)
+    return Prepared(loader, settings, given.command_line, names)
 
 
 def sources(options: argparse.Namespace, *defaults: Defaults) -> Sources:
@@ -208,7 +215,7 @@ def _run(options: argparse.Namespace, program: Program, successor: Successor | N
             models = code.load()
     except SignalledError:
         return OK
-    server = Server(*models, config=prepared.config)
+    server = Server._prepared(models, prepared.settings, prepared.loader.integration_of_model)
     reloader = Reloader(server, code, watches=options.reload)
     upgradable = Upgradable(program=program, names=prepared.names, successor=successor)
     return serve(server, models, Foreground(reloader, prepared.loader.greetings, upgradable=upgradable))

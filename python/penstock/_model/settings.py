@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, NamedTuple
 
-from penstock._config.report import Row
+from penstock._config.report import Row, to_json
 from penstock._config.value_text import SET
 from penstock._model.model import Model, model
 from penstock._model.pipeline import Pipeline
@@ -15,7 +15,7 @@ from penstock._spec.definition import Definition
 from penstock._spec.instances import Threads
 from penstock._spec.warmup import Warmup
 
-__all__ = ["ModelSettings", "settings_of"]
+__all__ = ["ModelSettings", "described", "settings_of"]
 
 SETTINGS = (
     "batching",
@@ -48,6 +48,11 @@ class ModelSettings(NamedTuple):
     rows: list[Row]
 
 
+def described(models: Iterable[ModelSettings]) -> list[dict[str, Any]]:
+    """Models with their settings, as JSON."""
+    return [{"name": one.name, "version": one.version, "settings": to_json(one.rows)} for one in models]
+
+
 def settings_of(target: Any, integration: str | None) -> ModelSettings:
     """The settings of a model, pipeline, definition, or of a plain function or class.
 
@@ -59,6 +64,8 @@ def settings_of(target: Any, integration: str | None) -> ModelSettings:
         return _of_pipeline(target, integration)
     if isinstance(target, Definition):
         return _of_definition(target, integration)
+    if not isinstance(target, (Model, type)) and callable(getattr(target, "definition", None)):
+        return _of_definition(target.definition(), integration)
     served = target if isinstance(target, Model) else model(target)
     rows = []
     for name in SETTINGS:

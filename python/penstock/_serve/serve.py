@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from penstock._config.resolve import Sources
+from penstock._config.served import ServedSettings
 from penstock._loading import targets
 from penstock._model.model import Model
 from penstock._server.server import Server
+from penstock.config import ServerConfig
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from penstock.config import ServerConfig, ServerOptions
+    from penstock.config import ServerOptions
 
 __all__ = ["serve"]
 
@@ -30,4 +33,5 @@ def serve(
     from penstock._serve import run
 
     targets.refuse_serve_while_loading()
-    return run.run(Server(*models, config=config, **options), [*models])
+    given = Sources(arguments=dict(options), base=config, caller="serve")
+    return run.run(Server._prepared(models, ServedSettings(ServerConfig, given)), [*models])

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock._config import tls
+from penstock._config.resolve import Sources
+from penstock._config.served import ServedSettings
 from penstock._config.sockets import inherited
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress, stacks
 from penstock._server import card, core_dumps
 from penstock._server.addresses import client_address
 from penstock._server.bind_errors import explained
+from penstock._server.model_options import ModelOptions
 from penstock._server.open_files import report_limit
-from penstock.config import ServerConfig, load_config
+from penstock.config import ServerConfig
 from penstock.errors import BindError, ConfigError, StartupError
 
 if TYPE_CHECKING:
@@ -60,11 +62,7 @@ class Server:
         control: Control | None = None,
         **options: Unpack[ServerOptions],
     ) -> None:
-        settings = load_config(dict(options), base=config)
-        # Models can be added after the start.
-        may_be_empty = settings.attach is not None or control is not None
-        definitions = definitions_of(models, required=not settings.repository and not may_be_empty)
-        self._set_up(definitions, settings, control, may_be_empty=may_be_empty)
+        self._set_up(models, _given(options, config, control), control)
 
     @classmethod
     def empty(
@@ -75,17 +73,44 @@ class Server:
         Takes the keyword arguments of `Server`, and raises the same errors.
         """
         server = cls.__new__(cls)
-        server._set_up([], load_config(dict(options), base=config), control, may_be_empty=True)
+        server._set_up((), _given(options, config, control), control, may_be_empty=True)
+        return server
+
+    @classmethod
+    def _prepared(
+        cls,
+        models: Sequence[Any],
+        settings: ServedSettings[ServerConfig],
+        integration_of: Callable[[Any], str | None] | None = None,
+    ) -> Self:
+        """A server with settings that are read already, for the commands.
+
+        Args:
+            models: Models, as `Server` takes them.
+            settings: The settings.
+            integration_of: Returns the integration of a model; None for one of Python.
+        """
+        server = cls.__new__(cls)
+        server._set_up(models, settings, None, integration_of=integration_of)
         return server
 
     def _set_up(
-        self, definitions: list[Definition], config: ServerConfig, control: Control | None, *, may_be_empty: bool
+        self,
+        models: Sequence[Any],
+        settings: ServedSettings[ServerConfig],
+        control: Control | None,
+        *,
+        may_be_empty: bool = False,
+        integration_of: Callable[[Any], str | None] | None = None,
     ) -> None:
-        if control is not None:
-            if config.repository:
-                raise ConfigError("control: models come from the folders of `repository`, or by a control, not both")
-            config = replace(config, model_control="explicit")
-        self.config, self.definitions = config, definitions
+        config = settings.config
+        if control is not None and config.repository:
+            raise ConfigError("control: models come from the folders of `repository`, or by a control, not both")
+        # Models can be added after the start.
+        may_be_empty = may_be_empty or config.attach is not None or control is not None
+        self._settings, self.config = settings, config
+        self.definitions = definitions_of(models, required=not config.repository and not may_be_empty)
+        self._options = ModelOptions(models, integration_of)
         if self.config.http is None and self.config.grpc is None:
             raise ConfigError("http and grpc are both off: nothing would listen")
         # Imported at first use: declaring models does not need the repository.
@@ -234,12 +259,20 @@ class Server:
         """
         if self._core is None:
             raise StartupError("the server is not started, so there is nothing to reload")
+        found: list[Any] = []
+
+        def define() -> list[Definition]:
+            found.extend(read())
+            return definitions_of(found)
+
         try:
-            names = self._manager.reload(lambda: definitions_of(read()), folders)
+            names = self._manager.reload(define, folders)
         except BaseException:
             self._core.audit_reload(None, False)
             raise
         self._core.audit_reload(",".join(names), True)
+        self._options.replace(found)
+        self._describe()
         return names
 
     def add(self, *models: Model[..., Any] | Any, replace: bool = False) -> list[str]:
@@ -266,7 +299,10 @@ class Server:
         all_known = not self.config.repository
         added = [as_model(target) for target in models]
         replaced = {(model.name, model.version) for model in added} if replace else set()
-        return self._manager.add(lambda known: definitions_of([*known, *added], required=all_known), replaced)
+        names = self._manager.add(lambda known: definitions_of([*known, *added], required=all_known), replaced)
+        self._options.add(models)
+        self._describe()
+        return names
 
     def remove(self, name: str, version: str | None = None) -> None:
         """Removes a model that the server was given, or that was added. Its requests under way finish.
@@ -284,6 +320,8 @@ class Server:
         if self._core is None:
             raise StartupError("the server is not started, so nothing can be removed from it")
         self._manager.remove(name, version)
+        self._options.remove(name, version)
+        self._describe()
 
     def set_ready(self, name: str, ready: bool, reason: str = "", version: str | None = None) -> None:
         """Sets whether a loaded model takes requests.
@@ -353,7 +391,12 @@ class Server:
     def _make_core(self, definitions: list[Definition]) -> _core.Server:
         from penstock import _core
 
-        return _core.Server(definitions, self.config, [*self._handed_over])
+        described = self._settings.describe(self._options.described())
+        return _core.Server(definitions, self.config, described, [*self._handed_over])
+
+    def _describe(self) -> None:
+        if self._core is not None:
+            self._core.describe(self._settings.describe(self._options.described()))
 
     def __repr__(self) -> str:
         return card.text(self._view())
@@ -369,3 +412,10 @@ class Server:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def _given(
+    options: Mapping[str, Any], config: ServerConfig | None, control: Control | None
+) -> ServedSettings[ServerConfig]:
+    controlled = {} if control is None else {"model_control": "explicit"}
+    return ServedSettings(ServerConfig, Sources(arguments={**options, **controlled}, base=config))

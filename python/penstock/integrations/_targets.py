@@ -50,6 +50,10 @@ class Loader:
             self._chosen[target] = _detect.chosen(Path(target), self.integration) if needs_integration else None
         return self._chosen[target]
 
+    def integration_of_model(self, model: Any) -> str | None:
+        """The integration of a model of the last load; None for one that was imported."""
+        return next((self._chosen[target] for target, loaded in self._loaded.items() if id(model) in loaded), None)
+
     def load(self, target: str) -> list[Any]:
         """The models of a target.
 

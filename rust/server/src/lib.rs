@@ -24,8 +24,8 @@ pub use observe::{AuditedFiles, MAX_NAME_BYTES, plain, verify_audit_log};
 pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, Outgoing, OutgoingSettings, TlsSettings};
 pub use settings::{
     Access, AccessField, AccessLog, Action, Address, AuditTarget, BatchingDebug, Build, Categories, Category,
-    CloudEvents, Command, Compression, Config, Control, DuplicateDescriptor, HeaderPattern, Inherited,
-    InterpreterProbe, KeySettings, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms, ReadStacks,
-    Serves, SharedCache, SharedMemory, StallSettings, Tls, Tracing, TrustedProxies, WebSettings,
+    CloudEvents, Command, Compression, Config, ConfigDescription, Control, DuplicateDescriptor, HeaderPattern,
+    Inherited, InterpreterProbe, KeySettings, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms,
+    ReadStacks, Serves, SharedCache, SharedMemory, StallSettings, Tls, Tracing, TrustedProxies, WebSettings,
 };
 pub use state::default_max_inflight_bytes;

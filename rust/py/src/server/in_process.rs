@@ -2,6 +2,7 @@
 
 use super::{
     config::ServerConfig,
+    description::{Description, description},
     model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
 };
@@ -28,12 +29,18 @@ type Answer<'py> = (u16, Vec<(String, String)>, Bound<'py, PyBytes>);
 #[pymethods]
 impl InProcessServer {
     #[new]
-    fn new(definitions: &Bound<'_, PyList>, config: &Bound<'_, PyAny>) -> PyResult<Self> {
+    #[pyo3(signature = (definitions, config, described = None))]
+    fn new(
+        definitions: &Bound<'_, PyList>,
+        config: &Bound<'_, PyAny>,
+        described: Option<Description>,
+    ) -> PyResult<Self> {
         let config = ServerConfig(config);
         let host = Arc::new(ModelHost::new(definitions.py(), read_definitions(definitions)?, config.shared()?)?);
         let control = config.takes_commands()?.then(|| host.control.clone());
         let (registry, metrics) = (Arc::clone(&host.registry), Arc::clone(&host.metrics));
-        let config = Config { control, ..config.silent()? };
+        let description = described.map(description).unwrap_or_default();
+        let config = Config { control, description, ..config.silent()? };
         let server = penstock_server::InProcess::new(config, registry, metrics);
         let server = server.map_err(|error| startup(definitions.py(), "ConfigError", &error.to_string()))?;
         Ok(Self { host, server })

@@ -2,6 +2,7 @@
 
 use super::{
     config::ServerConfig,
+    description::{Description, description},
     model_host::{ModelHost, read_definitions},
     models::ModelRegistry,
     probe::ProbeThread,
@@ -60,10 +61,11 @@ pub(crate) struct Server {
 #[pymethods]
 impl Server {
     #[new]
-    #[pyo3(signature = (definitions, config, handed_over = Vec::new()))]
+    #[pyo3(signature = (definitions, config, described = None, handed_over = Vec::new()))]
     fn new(
         definitions: &Bound<'_, PyList>,
         config: &Bound<'_, PyAny>,
+        described: Option<Description>,
         handed_over: Vec<(String, i32)>,
     ) -> PyResult<Self> {
         let config = ServerConfig(config);
@@ -71,10 +73,11 @@ impl Server {
         let host = Arc::new(ModelHost::new(py, read_definitions(definitions)?, config.shared()?)?);
         let drain_timeout = config.drain_timeout()?;
         let control = config.takes_commands()?.then(|| host.control.clone());
+        let description = described.map(description).unwrap_or_default();
         Ok(Self {
             host,
             drain_timeout,
-            stage: Mutex::new(Stage::Made(Box::new(Config { control, ..config.listening(handed_over)? }))),
+            stage: Mutex::new(Stage::Made(Box::new(Config { control, description, ..config.listening(handed_over)? }))),
             addresses: Mutex::default(),
             stopped: Mutex::new(false),
             ended: Condvar::new(),
@@ -187,12 +190,15 @@ impl Server {
         ModelRegistry(Arc::clone(&self.host))
     }
 
+    /// Describes the settings again, for operators.
+    fn describe(&self, described: Description) {
+        if let Some((server, _)) = self.running() {
+            server.describe(description(described));
+        }
+    }
+
     fn reload_files(&self, py: Python<'_>) {
-        let running = match &*lock(&self.stage) {
-            Stage::Running(server) => Some(Arc::clone(server)),
-            _ => None,
-        };
-        if let Some(server) = running {
+        if let Some((server, _)) = self.running() {
             detached(py, || server.reload_files());
         }
     }

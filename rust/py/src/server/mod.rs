@@ -1,6 +1,7 @@
 //! Servers: their configuration, models and signals.
 
 mod config;
+mod description;
 mod in_process;
 mod lifecycle;
 mod listeners;

@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     observe::AuditEvent,
-    settings::{Address, Config, Listener, Serves},
+    settings::{Address, Config, ConfigDescription, Listener, Serves},
     state::{App, Phase},
 };
 use penstock_core::{Error, Kind, Registry, metrics::Metrics};
@@ -134,6 +134,11 @@ impl Server {
         if let Some(keys) = &self.app.keys {
             keys.reload(&self.app.metrics, &self.app.log);
         }
+    }
+
+    /// Describes the settings again: a model was added or replaced.
+    pub fn describe(&self, description: ConfigDescription) {
+        self.app.describe(description);
     }
 
     /// Starts to accept inference, and connections on inherited sockets: all models are loaded.

@@ -34,7 +34,7 @@ pub(crate) type SlowWrite = for<'a> fn(&'a Context, &'a PathParams, Bytes) -> Bo
 pub(crate) enum Handler {
     /// `GET`, and `HEAD` without the body.
     Read(Read),
-    /// As [`Read`](Self::Read), where the response depends on the header `Accept`.
+    /// As [`Read`](Self::Read), where the response depends on headers, such as `Accept`.
     Negotiated(fn(&Context, &HeaderMap) -> Result<Response<Body>>),
     /// As [`Read`](Self::Read), of a response that takes its time.
     SlowRead(SlowRead),

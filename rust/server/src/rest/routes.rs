@@ -5,7 +5,9 @@
 
 use super::{
     handler::{Handler, Input},
-    handlers::{batching, docs, live, models, repository, server, settings, shared_memory, slow, stacks, statistics},
+    handlers::{
+        batching, debug, docs, live, models, repository, server, settings, shared_memory, slow, stacks, statistics,
+    },
     operation::{GenerateMode, Operation, V1Verb},
     route::{
         DEBUG, HEALTH, HIDDEN, LOGGING, METADATA, METRICS, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY,
@@ -210,6 +212,13 @@ pub(crate) static ROUTES: &[Route] = &[
         ("batching", Tag::Server, "Measurements and decisions of each model's batching"),
     )
     .json("BatchingReports"),
+    get_by(
+        "/debug/config",
+        DEBUG,
+        Handler::Negotiated(debug::config),
+        ("config", Tag::Server, "Settings of the server and options of its models, with their origins"),
+    )
+    .json("ConfigDescription"),
     get_by(
         "/debug/stacks",
         DEBUG,

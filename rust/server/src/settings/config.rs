@@ -6,6 +6,7 @@ use super::{
     audit::AuditTarget,
     category::Categories,
     control::{BatchingDebug, Control},
+    description::ConfigDescription,
     header_pattern::HeaderPattern,
     inherited::Inherited,
     keys::KeySettings,
@@ -109,6 +110,8 @@ pub struct Config {
     pub stalls: StallSettings,
     /// Reader of the stacks of this process and of its children.
     pub stacks: ReadStacks,
+    /// The settings for operators, until they are described again.
+    pub description: ConfigDescription,
 }
 
 impl Config {
@@ -388,6 +391,7 @@ impl Default for Config {
             tls: None,
             stalls: StallSettings::default(),
             stacks: no_stacks,
+            description: ConfigDescription::default(),
         }
     }
 }

@@ -7,6 +7,7 @@ mod audit;
 mod category;
 mod config;
 mod control;
+mod description;
 mod header_pattern;
 pub(crate) mod host_names;
 mod inherited;
@@ -28,6 +29,7 @@ pub use config::{
     Build, CloudEvents, Compression, Config, Limits, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};
+pub use description::ConfigDescription;
 pub use header_pattern::HeaderPattern;
 pub use inherited::{DuplicateDescriptor, Inherited};
 pub use keys::KeySettings;

@@ -4,14 +4,14 @@ use super::{memory_use::MemoryUse, request_guard::RequestGuard};
 use crate::{
     keys::KeyStore,
     observe::{Liveness, Log, TraceSettingsTable, live::Live, liveness::Watched, spans::Tracer},
-    settings::{Action, Config, LogLevel},
+    settings::{Action, Config, ConfigDescription, LogLevel},
     shared_memory::Regions,
 };
 use penstock_core::{Error, Kind, Registry, Result, metrics::Metrics};
 use std::{
     borrow::Cow,
     sync::{
-        Arc, Mutex,
+        Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
@@ -82,6 +82,7 @@ pub(crate) struct App {
     pub(crate) liveness: Arc<Liveness>,
     /// Notifies of each change of readiness.
     pub(crate) changes: watch::Sender<()>,
+    description: RwLock<ConfigDescription>,
     /// Set once a client has spoken TLS to an address without it.
     pub(crate) tls_client_logged: AtomicBool,
     /// Set once a connection has not begun with the PROXY protocol where it is expected.
@@ -124,6 +125,7 @@ impl App {
             live: Arc::default(),
             liveness: Arc::default(),
             trace: TraceSettingsTable::default(),
+            description: RwLock::new(config.description.clone()),
             config,
             registry,
             metrics,
@@ -137,6 +139,16 @@ impl App {
             requests: AtomicUsize::new(0),
             next_id: AtomicU64::new(1),
         })
+    }
+
+    /// Returns the settings for operators.
+    pub(crate) fn description(&self) -> ConfigDescription {
+        self.description.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Describes the settings again.
+    pub(crate) fn describe(&self, description: ConfigDescription) {
+        *self.description.write().unwrap_or_else(PoisonError::into_inner) = description;
     }
 
     /// Returns the current phase.

@@ -1,6 +1,7 @@
 //! Handlers of all routes but inference.
 
 pub(crate) mod batching;
+pub(crate) mod debug;
 pub(crate) mod docs;
 pub(crate) mod live;
 pub(crate) mod models;
