@@ -1,7 +1,8 @@
 """Generates the class `ServerOptions` and the table of docs/limits.md from the fields of `ServerConfig`.
 
 `python .ci/settings.py` writes the files. With `--check` it writes nothing and fails when one of them is stale. In the
-table, names and defaults are written; the text of a row that exists is kept, so that it can have links and statuses.
+table, names, defaults and `live` are written; the text of a row that exists is kept, so that it can have links and
+statuses.
 """
 
 from __future__ import annotations
@@ -68,14 +69,15 @@ def table(page: str) -> str:
     """Returns the page with one row per setting in its first table."""
     head, rule, rest = re.split(r"(^\|(?:-+\|)+\n)", page, maxsplit=1, flags=re.MULTILINE)
     rows, after = re.split(r"(?=^[^|])", rest, maxsplit=1, flags=re.MULTILINE)
-    texts = dict(re.findall(r"^\| `(\w+)` \| `[^`]*` (\|.*\|)$", rows, re.MULTILINE))
+    texts = dict(re.findall(r"^\| `(\w+)` \| `[^`]*` \| (?:live)? *(\|.*\|)$", rows, re.MULTILINE))
     return head + rule + "".join(row(one, texts) for one in fields(ServerConfig)) + after
 
 
 def row(setting: Field[Any], texts: dict[str, str]) -> str:
     """Returns a setting's row: with its present text, else with its help."""
     default, text = shown(setting.metadata["kind"], setting.default), f"| {setting.metadata['help']} |  |"
-    return f"| `{setting.name}` | `{default}` {texts.get(setting.name, text)}\n"
+    live = "live " if setting.metadata["live"] else ""
+    return f"| `{setting.name}` | `{default}` | {live}{texts.get(setting.name, text)}\n"
 
 
 def main() -> int:

@@ -232,6 +232,12 @@ class Server:
     def models(self) -> ModelRegistry:
         """The served models."""
 
+    def change(self, config: ServerConfig, described: Description) -> None:
+        """Takes over the settings that may change while the server runs, and their description."""
+
+    def refuse_change(self) -> None:
+        """Counts settings that were read again, and of which one is wrong."""
+
     def describe(self, described: Description) -> None:
         """Describes the settings again, for operators."""
 

@@ -21,7 +21,7 @@ from penstock.errors import ConfigError
 __all__ = ["ServerConfig", "ServerOptions", "load_config"]
 
 
-def _setting(default: Any, kind: str, text: str, *, computed: str = "") -> Any:
+def _setting(default: Any, kind: str, text: str, *, computed: str = "", live: bool = False) -> Any:
     """A field.
 
     Args:
@@ -29,10 +29,11 @@ def _setting(default: Any, kind: str, text: str, *, computed: str = "") -> Any:
         kind: Its kind, see `_config/settings.py`.
         text: Its help.
         computed: The rule of the value that the server computes for the default; empty if it computes none.
+        live: Whether a running server takes over a change of the file at a reload; others need a restart.
     """
     # Secrets are left out of the representation, which notebooks and logs show.
     shown = kind not in settings.SECRETS
-    return field(default=default, repr=shown, metadata={"kind": kind, "help": text, "computed": computed})
+    return field(default=default, repr=shown, metadata={"kind": kind, "help": text, "computed": computed, "live": live})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -71,7 +72,7 @@ class ServerConfig:
     tls_client_crl: str | None = _setting(None, "text|off", "PEM file of revoked client certificates")
     tls_min_version: Literal["1.2", "1.3"] = _setting("1.2", "1.2|1.3", "oldest TLS version that clients may speak")
     tls_reload: float = _setting(5.0, "seconds", "interval of the check for changed files; 0 is only on SIGHUP")
-    tls_handshake_timeout: float = _setting(10.0, "seconds", "time limit for a TLS handshake")
+    tls_handshake_timeout: float = _setting(10.0, "seconds", "time limit for a TLS handshake", live=True)
     allowed_hosts: tuple[str, ...] = _setting(
         (), "hosts", "host names accepted on loopback addresses, besides local ones; * for any"
     )
@@ -87,25 +88,27 @@ class ServerConfig:
     io_threads: int = _setting(
         0, "count", "threads for network I/O; 0 chooses", computed="half of the processors, 1 to 4"
     )
-    max_body_bytes: int = _setting(64 << 20, "size", "limit of a request body in bytes")
+    max_body_bytes: int = _setting(64 << 20, "size", "limit of a request body in bytes", live=True)
     max_header_bytes: int = _setting(64 << 10, "size", "limit of a request head in bytes")
     max_headers: int = _setting(100, "positive", "limit of headers in a request")
-    header_timeout: float = _setting(10.0, "seconds", "time limit for a request head; 0 is no limit")
-    idle_timeout: float = _setting(75.0, "seconds", "time until an idle connection is closed; 0 is no limit")
-    body_timeout: float = _setting(30.0, "seconds", "time that a request body may stall; 0 is no limit")
+    header_timeout: float = _setting(10.0, "seconds", "time limit for a request head; 0 is no limit", live=True)
+    idle_timeout: float = _setting(75.0, "seconds", "time until an idle connection is closed; 0 is no limit", live=True)
+    body_timeout: float = _setting(30.0, "seconds", "time that a request body may stall; 0 is no limit", live=True)
     min_body_rate: int = _setting(
-        240, "count", "minimum rate of a request body in bytes per second, from 5 s on; 0 is no limit"
+        240, "count", "minimum rate of a request body in bytes per second, from 5 s on; 0 is no limit", live=True
     )
-    write_timeout: float = _setting(30.0, "seconds", "time that a client may stall a response; 0 is no limit")
-    max_connections: int = _setting(16384, "positive", "limit of open connections")
+    write_timeout: float = _setting(
+        30.0, "seconds", "time that a client may stall a response; 0 is no limit", live=True
+    )
+    max_connections: int = _setting(16384, "positive", "limit of open connections", live=True)
     max_connections_per_address: int = _setting(
-        0, "count", "limit of open connections of one client address, an IPv6 /64 network; 0 is no limit"
+        0, "count", "limit of open connections of one client address, an IPv6 /64 network; 0 is no limit", live=True
     )
     max_connection_age: float = _setting(
-        0.0, "seconds", "age at which a client is asked to open another connection; 0 is no limit"
+        0.0, "seconds", "age at which a client is asked to open another connection; 0 is no limit", live=True
     )
     max_connection_age_grace: float = _setting(
-        30.0, "seconds", "time that requests on such a connection have to finish; 0 is no limit"
+        30.0, "seconds", "time that requests on such a connection have to finish; 0 is no limit", live=True
     )
     http2_keepalive: float = _setting(0.0, "seconds", "interval of pings on HTTP/2 connections; 0 is none")
     http2_keepalive_timeout: float = _setting(
@@ -116,20 +119,30 @@ class ServerConfig:
         "size|auto",
         "limit of request bodies in memory, in bytes; auto: 1 GiB, or a quarter of the memory limit",
         computed="1GiB, or 25 % of memory.max if that is less",
+        live=True,
     )
     memory_shed: float = _setting(
-        0.95, "share", "share of the control group's memory limit above which requests are refused; 0 disables it"
+        0.95,
+        "share",
+        "share of the control group's memory limit above which requests are refused; 0 disables it",
+        live=True,
     )
     max_inflate_ratio: int = _setting(
-        100, "positive", "limit of the ratio by which a compressed body may grow, beyond 1 MiB"
+        100, "positive", "limit of the ratio by which a compressed body may grow, beyond 1 MiB", live=True
     )
-    max_json_depth: int = _setting(64, "positive", "limit of nesting in a JSON body")
-    request_timeout: float = _setting(0.0, "seconds", "time limit for a request from its arrival; 0 is no limit")
-    flush_interval: float = _setting(0.0, "seconds", "time within which responses of one stream leave together")
+    max_json_depth: int = _setting(64, "positive", "limit of nesting in a JSON body", live=True)
+    request_timeout: float = _setting(
+        0.0, "seconds", "time limit for a request from its arrival; 0 is no limit", live=True
+    )
+    flush_interval: float = _setting(
+        0.0, "seconds", "time within which responses of one stream leave together", live=True
+    )
     drain_delay: float = _setting(
-        0.0, "seconds", "time for which a stopping server still serves, but reports that it is not ready"
+        0.0, "seconds", "time for which a stopping server still serves, but reports that it is not ready", live=True
     )
-    drain_timeout: float = _setting(30.0, "seconds", "time that requests have to finish when the server stops")
+    drain_timeout: float = _setting(
+        30.0, "seconds", "time that requests have to finish when the server stops", live=True
+    )
     upgrade_timeout: float = _setting(
         600.0, "seconds", "time that the new server of `penstock upgrade` has to become ready; 0 is no limit"
     )
@@ -157,7 +170,7 @@ class ServerConfig:
         "off", "off|read|change", "/debug/batching, to read or change the batching of models"
     )
     access_log: Literal["off", "text", "json", "short"] = _setting(
-        "off", "off|text|json|short", "log line for each request"
+        "off", "off|text|json|short", "log line for each request", live=True
     )
     access_log_fields: tuple[str, ...] = _setting(
         (), "names", "fields of the access log, separated by commas; none: all of them in json, a short line in text"
@@ -175,6 +188,7 @@ class ServerConfig:
         "warning",
         "off|error|warning|info|debug",
         "level of messages on standard error; debug adds refused requests; penstock serve has info",
+        live=True,
     )
     otlp_endpoint: str = _setting(
         "auto",

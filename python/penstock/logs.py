@@ -126,7 +126,8 @@ def setup(
 def setup_console(level: str, *, as_json: bool = False) -> None:
     """Shows log records of Penstock and of `ctx.log` from `level` on, where the program has not set up logging.
 
-    As soon as the root logger has a handler, its settings apply instead. Processes of models do the same.
+    As soon as the root logger has a handler, its settings apply instead. Processes of models do the same. A second
+    call replaces the first.
 
     Args:
         level: A value of the setting `log_level`. Records of libraries are shown from WARNING on, as without this.
@@ -140,9 +141,9 @@ def setup_console(level: str, *, as_json: bool = False) -> None:
     # Python's own place for this: it is used only where no logger has a handler.
     logging.lastResort = handler
     own = logging.getLogger("penstock")
-    if not logging.getLogger().handlers and own.level == logging.NOTSET:
+    if not logging.getLogger().handlers and own.level in (logging.NOTSET, *_levels_set):
         own.setLevel(lowest)
-        _levels_set.append(lowest)
+        _levels_set[:] = [lowest]
 
 
 class _ConsoleHandler(logging.StreamHandler[TextIO] if TYPE_CHECKING else logging.StreamHandler):  # type: ignore[misc]

@@ -105,7 +105,7 @@ class Client:
         self, *models: Model[..., Any] | Any, config: ServerConfig | None = None, **options: Unpack[ServerOptions]
     ) -> None:
         given = Sources(arguments=dict(options), base=config or ServerConfig(), caller="Client")
-        self._settings = ServedSettings(ServerConfig, given)
+        self._settings = ServedSettings.of(ServerConfig, given)
         self._config = self._settings.config
         self._definitions = definitions_of(models, required=not self._config.repository)
         self._models = described(settings_of(model, None) for model in models)

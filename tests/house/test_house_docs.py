@@ -130,7 +130,7 @@ def test_reasons_table_lists_every_reason_of_a_cut() -> None:
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, from their registration."""
-    names = ("server", "registration", "keys", "refused", "stalls", "tls")
+    names = ("server", "registration", "config", "keys", "refused", "stalls", "tls")
     source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in names)
     unit = r"((?:Unit::Seconds|seconds\(\)),\s*)?"
     registered = re.findall(
@@ -178,7 +178,7 @@ def test_new_setting_gets_a_row_with_its_help() -> None:
     page = text("docs/limits.md")
     [kept] = re.findall(r"^\| `max_headers` \|.*\n", page, re.MULTILINE)
     written = settings["table"](page.replace(kept, "| `gone` | `1` | an old setting | 400 |\n"))
-    assert written == page.replace(kept, "| `max_headers` | `100` | limit of headers in a request |  |\n")
+    assert written == page.replace(kept, "| `max_headers` | `100` | | limit of headers in a request |  |\n")
     assert settings["table"](page.replace("`max_headers` | `100`", "`max_headers` | `99`")) == page
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from configured_server import configured
 from http_by_hand import connect, get, infer, metric_at
 from serving_process import Serving
 from waiting import until
@@ -89,3 +90,13 @@ def test_a_quarter_of_the_limit_is_for_requests(group: Path, tmp_path: Path) -> 
             head = f"POST /v2/models/hold/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n"
             sock.sendall(head.encode() + b" " * LIMIT)
         until(lambda: "429: the server is at max_inflight_bytes" in server.err, "the request to be refused")
+
+
+@pytest.mark.live_setting("memory_shed")
+def test_share_that_is_shed_changes_while_the_server_runs(group: Path, tmp_path: Path) -> None:
+    with configured(tmp_path, APP, environment={"GROUP": str(group)}, memory_shed=0.95) as one:
+        one.reload(memory_shed=0.6)
+        # The code is loaded again too: what it held before the reload would stay for a while.
+        until(lambda: infer(one.url, "hold", {"mib": np.array([260])}).status == 429, "requests to be refused")
+        one.reload(memory_shed=0)
+        until(lambda: infer(one.url, "hold", {"mib": np.array([1])}).status == 200, "requests to be accepted again")

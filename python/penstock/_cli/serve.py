@@ -137,7 +137,7 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
     loader = Loader(options.integration, read_options(options.option))
     own = Defaults(f"default of penstock {options.command}", defaults, built_in=True)
     given = sources(options, own, *loader.settings(options.targets))
-    settings = ServedSettings(ServerConfig, given)
+    settings = ServedSettings.of(ServerConfig, given)
     config = settings.config
     if not options.targets and not config.repository and config.attach is None:
         command = options.command
@@ -147,7 +147,7 @@ def prepare(options: argparse.Namespace, defaults: Mapping[str, str] = DEFAULTS)
     inherited.claim(config.addresses, os.environ)
     if config.pid_file is not None:
         # The user's code may change the working directory.
-        settings.config = replace(config, pid_file=os.path.abspath(config.pid_file))
+        settings = replace(settings, config=replace(config, pid_file=os.path.abspath(config.pid_file)))
     logs.setup_console(config.log_level, as_json=config.access_log == "json")
     return Prepared(loader, settings, given.command_line, names)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from penstock._config import other_names, rules, sources
@@ -35,6 +35,8 @@ class Sources:
     """The configuration file; default: `PENSTOCK_CONFIG`, else `penstock.toml` if it exists."""
     defaults: Sequence[Defaults] = ()
     """Defaults that replace those of the fields; later ones take precedence."""
+    folder: str = ""
+    """The folder that the name of the file is relative to; empty for the working folder."""
     caller: str = "Server"
     """The function that has the arguments."""
 
@@ -55,6 +57,8 @@ class Resolved(Generic[T]):
     """All that is wrong, a message each."""
     file: str | None
     """The configuration file; None if none is read."""
+    in_file: int = 0
+    """Number of settings that the file has."""
 
     def config(self) -> T:
         """The configuration.
@@ -84,10 +88,11 @@ def resolve(kind: type[T], given: Sources) -> Resolved[T]:
         values = {name: Given(getattr(given.base, name), origin, in_code=True) for name in known}
         return _merged(kind, known, [Layer(known, values), arguments], None)
     environ = os.environ if given.environ is None else given.environ
-    path = sources.file_name(given.file, environ)
+    path = sources.file_name(given.file, environ, given.folder)
+    file = sources.from_file(path, known, given.folder)
     layers = [
         *(sources.from_defaults(one, known) for one in given.defaults),
-        sources.from_file(path, known),
+        file,
         sources.from_environment(environ, known),
         sources.from_command_line(given.command_line, known),
         sources.from_inherited(environ, known),
@@ -96,7 +101,7 @@ def resolve(kind: type[T], given: Sources) -> Resolved[T]:
     other_names.warn_of_variables(environ, known)
     if (vertex := _first("vertex", layers)) is not None and vertex.value is True:
         layers.insert(len(given.defaults), sources.from_vertex(environ, known))
-    return _merged(kind, known, layers, path)
+    return replace(_merged(kind, known, layers, path), in_file=len(file.values))
 
 
 def _merged(kind: type[T], known: Mapping[str, Field[Any]], layers: Sequence[Layer], path: str | None) -> Resolved[T]:

@@ -39,7 +39,8 @@ def document(kind: type[Any], image: Schema) -> Schema:
     """
     keys: dict[str, Schema] = {}
     for entry in fields(kind):
-        text = f"{entry.metadata['help']} (default: {shown(entry.metadata['kind'], entry.default)})"
+        live = "; a reload changes it" if entry.metadata["live"] else ""
+        text = f"{entry.metadata['help']} (default: {shown(entry.metadata['kind'], entry.default)}{live})"
         keys[entry.name] = {"description": text, **of_kind(entry.metadata["kind"])}
     server = {"description": "Settings of penstock serve.", **table(keys)}
     image = {"description": "Settings of penstock build.", **image}

@@ -107,18 +107,24 @@ class Layer:
         return self
 
 
-def file_name(path: str | None, environ: Mapping[str, str]) -> str | None:
-    """The configuration file: the given one, that of `PENSTOCK_CONFIG`, or the default one if it exists."""
+def file_name(path: str | None, environ: Mapping[str, str], folder: str = "") -> str | None:
+    """The configuration file: the given one, that of `PENSTOCK_CONFIG`, or the default one if it exists.
+
+    Args:
+        path: The given file.
+        environ: The environment.
+        folder: The folder that names are relative to; empty for the working folder.
+    """
     named = path or environ.get("PENSTOCK_CONFIG")
-    return named or (DEFAULT_FILE if os.path.exists(DEFAULT_FILE) else None)
+    return named or (DEFAULT_FILE if os.path.exists(os.path.join(folder, DEFAULT_FILE)) else None)
 
 
-def from_file(path: str | None, known: Mapping[str, Field[Any]]) -> Layer:
-    """The table `[server]` of a file; empty without a file."""
+def from_file(path: str | None, known: Mapping[str, Field[Any]], folder: str = "") -> Layer:
+    """The table `[server]` of a file; empty without a file. Its name is relative to `folder`."""
     layer = Layer(known)
     if path is not None:
         try:
-            _read_tables(read_toml(path), layer)
+            _read_tables(read_toml(path, folder), layer)
         except ConfigError as error:
             layer.problems.append(str(error))
     return layer

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
@@ -46,14 +47,14 @@ def loads(text: str) -> dict[str, Any]:
     return dict(tomllib.loads(text))
 
 
-def read_toml(path: str) -> TomlFile:
-    """Reads a file.
+def read_toml(path: str, folder: str = "") -> TomlFile:
+    """Reads a file, whose name is relative to `folder`, or to the working folder.
 
     Raises:
         ConfigError: it cannot be read, is too large, or is not TOML.
     """
     try:
-        with open(path, "rb") as file:
+        with open(os.path.join(folder, path), "rb") as file:
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None

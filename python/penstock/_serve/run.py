@@ -18,6 +18,7 @@ from penstock._reload import identity, pid_file
 from penstock._runtime import progress
 from penstock._runtime.console import echo
 from penstock._serve import banner
+from penstock._serve.settings_reload import reload_settings
 from penstock._serve.signals import LoadSignals, SignalledError
 from penstock._serve.systemd import Notifier
 from penstock._serve.upgrade import Upgradable, Upgrades
@@ -88,8 +89,8 @@ def run(server: Server, models: list[Any], foreground: Foreground | None = None)
 
     The first SIGINT or SIGTERM drains, a second one stops at once. A signal while models load ends the start. If
     handlers hold the GIL for longer, the process ends without them, with the exit status 0, or 3 if requests were
-    cut off. With a reloader, SIGHUP reloads the code. SIGUSR2 replaces the process, if it can be upgraded. The soft
-    limit of open files is raised for `max_connections`.
+    cut off. With a reloader, SIGHUP reloads the settings and the code. SIGUSR2 replaces the process, if it can be
+    upgraded. The soft limit of open files is raised for `max_connections`.
 
     Args:
         server: The server.
@@ -164,6 +165,9 @@ class _Serving:
                 self.signals.reloads = 0
                 self.notifier.reloading()
                 self.server.reload_files()
+                reload_settings(self.server)
+                # With the `drain_timeout` that is in force now.
+                self.signals.set_target(self.server)
                 self.reloader.request(lambda: self.notifier.ready(f"serves {_counted(self.server)}"))
             if self.upgrades is not None and self._is_replaced(self.upgrades):
                 return False

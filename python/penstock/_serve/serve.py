@@ -34,4 +34,4 @@ def serve(
 
     targets.refuse_serve_while_loading()
     given = Sources(arguments=dict(options), base=config, caller="serve")
-    return run.run(Server._prepared(models, ServedSettings(ServerConfig, given)), [*models])
+    return run.run(Server._prepared(models, ServedSettings.of(ServerConfig, given)), [*models])

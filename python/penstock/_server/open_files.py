@@ -8,7 +8,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-__all__ = ["raised_limit", "report_limit"]
+__all__ = ["raise_limit", "raised_limit", "report_limit"]
 
 _RESERVE = 128
 """Files besides connections: listeners, event loops, models' processes, and what handlers open."""
@@ -21,16 +21,21 @@ def raised_limit(max_connections: int) -> Iterator[None]:
     For processes that only serve: child processes inherit the limit.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    needed = max_connections + _RESERVE
-    if _holds(soft, needed):
-        yield
-        return
-    _set(needed if _holds(hard, needed) else hard, hard)
-    report_limit(max_connections, logging.WARNING)
+    raise_limit(max_connections)
     try:
         yield
     finally:
-        _set(soft, hard)
+        if resource.getrlimit(resource.RLIMIT_NOFILE)[0] != soft:
+            _set(soft, hard)
+
+
+def raise_limit(max_connections: int) -> None:
+    """Raises the soft limit as `raised_limit` does, which restores it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = max_connections + _RESERVE
+    if not _holds(soft, needed):
+        _set(needed if _holds(hard, needed) else hard, hard)
+        report_limit(max_connections, logging.WARNING)
 
 
 def report_limit(max_connections: int, level: int = logging.INFO) -> None:

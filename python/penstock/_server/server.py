@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from penstock._config import tls
 from penstock._config.resolve import Sources
-from penstock._config.served import ServedSettings
+from penstock._config.served import Reading, ServedSettings
 from penstock._config.sockets import inherited
 from penstock._model.resolve import as_model, definitions_of, for_inspection
 from penstock._runtime import at_exit, forks, interpreter, memory, progress, stacks
@@ -122,6 +123,8 @@ class Server:
         """Sockets of a server that this one replaces: address in its settings, and descriptor."""
         self._before_ready: Callable[[], object] = lambda: None
         """Called once the models are loaded. If it raises, the start fails."""
+        self._describing = threading.Lock()
+        """Held while settings or options of models change, until they are described."""
         self._listener: Listener | None = None
         self._refusals: dict[tuple[str, str | None], str | None] = {}
         """Calls of `set_ready` before the start."""
@@ -271,8 +274,7 @@ class Server:
             self._core.audit_reload(None, False)
             raise
         self._core.audit_reload(",".join(names), True)
-        self._options.replace(found)
-        self._describe()
+        self._describe(lambda: self._options.replace(found))
         return names
 
     def add(self, *models: Model[..., Any] | Any, replace: bool = False) -> list[str]:
@@ -300,8 +302,7 @@ class Server:
         added = [as_model(target) for target in models]
         replaced = {(model.name, model.version) for model in added} if replace else set()
         names = self._manager.add(lambda known: definitions_of([*known, *added], required=all_known), replaced)
-        self._options.add(models)
-        self._describe()
+        self._describe(lambda: self._options.add(models))
         return names
 
     def remove(self, name: str, version: str | None = None) -> None:
@@ -320,8 +321,7 @@ class Server:
         if self._core is None:
             raise StartupError("the server is not started, so nothing can be removed from it")
         self._manager.remove(name, version)
-        self._options.remove(name, version)
-        self._describe()
+        self._describe(lambda: self._options.remove(name, version))
 
     def set_ready(self, name: str, ready: bool, reason: str = "", version: str | None = None) -> None:
         """Sets whether a loaded model takes requests.
@@ -357,6 +357,28 @@ class Server:
         """
         if self._core is not None:
             self._core.reload_files()
+
+    def reload_settings(self) -> Reading:
+        """Reads the settings again, with the arguments and the environment of the start.
+
+        Those that a running server can change are in force when it returns; the others are reported.
+
+        Raises:
+            ConfigError: a setting is wrong, and nothing changes. The message has all that is wrong, a line each.
+            StartupError: the server is not started.
+        """
+        if self._core is None:
+            raise StartupError("the server is not started, so its settings cannot be read again")
+        with self._describing:
+            try:
+                settings, reading = self._settings.read_again()
+            except ConfigError:
+                self._core.refuse_change()
+                raise
+            self._core.change(settings.config, settings.describe(self._options.described()))
+            self._settings, self.config = settings, settings.config
+        report_limit(self.config.max_connections)
+        return reading
 
     def stop(self, timeout: float | None = None) -> list[str]:
         """Refuses new requests, lets the running ones finish, and stops. A second call does nothing.
@@ -394,9 +416,12 @@ class Server:
         described = self._settings.describe(self._options.described())
         return _core.Server(definitions, self.config, described, [*self._handed_over])
 
-    def _describe(self) -> None:
-        if self._core is not None:
-            self._core.describe(self._settings.describe(self._options.described()))
+    def _describe(self, change: Callable[[], object]) -> None:
+        """Changes the options of models, and describes them again."""
+        with self._describing:
+            change()
+            if self._core is not None:
+                self._core.describe(self._settings.describe(self._options.described()))
 
     def __repr__(self) -> str:
         return card.text(self._view())
@@ -418,4 +443,4 @@ def _given(
     options: Mapping[str, Any], config: ServerConfig | None, control: Control | None
 ) -> ServedSettings[ServerConfig]:
     controlled = {} if control is None else {"model_control": "explicit"}
-    return ServedSettings(ServerConfig, Sources(arguments={**options, **controlled}, base=config))
+    return ServedSettings.of(ServerConfig, Sources(arguments={**options, **controlled}, base=config))

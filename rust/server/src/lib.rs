@@ -25,7 +25,7 @@ pub use penstock_tls::{CertificateFiles, ClientAuth, MinVersion, Outgoing, Outgo
 pub use settings::{
     Access, AccessField, AccessLog, Action, Address, AuditTarget, BatchingDebug, Build, Categories, Category,
     CloudEvents, Command, Compression, Config, ConfigDescription, Control, DuplicateDescriptor, HeaderPattern,
-    Inherited, InterpreterProbe, KeySettings, Limits, Listener, LiveAccess, LogLevel, PlatformRoutes, Platforms,
-    ReadStacks, Serves, SharedCache, SharedMemory, StallSettings, Tls, Tracing, TrustedProxies, WebSettings,
+    Inherited, InterpreterProbe, KeySettings, Limits, Listener, Live, LiveAccess, LogLevel, PlatformRoutes, Platforms,
+    ReadStacks, Serves, SharedCache, SharedMemory, StallSettings, Tls, Tracing, TrustedProxies, WebSettings, Word,
 };
 pub use state::default_max_inflight_bytes;

@@ -1,4 +1,4 @@
-"""`penstock reload`: lets a running server reload its code."""
+"""`penstock reload`: lets a running server reload its settings and code."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser(
         "reload",
         allow_abbrev=False,
-        help="reload the code of a running server",
-        description="Sends SIGHUP to a running `penstock serve`, which reloads its files. No request fails. If the "
-        "code has errors, the old models go on, and the server's log has the reason.",
+        help="reload the settings and the code of a running server",
+        description="Sends SIGHUP to a running `penstock serve`, which reads its settings again and reloads its code. "
+        "No request fails. If one has errors, the old settings or models stay, and the server's log has the reason.",
     )
     server_process.add_options(parser)
 

@@ -1,5 +1,6 @@
 //! Metrics: the server's, each model's, and those that handlers define.
 
+mod config;
 mod histogram;
 mod keys;
 mod labels;
@@ -17,6 +18,7 @@ mod traced_family;
 mod user;
 
 pub use self::{
+    config::ConfigMetrics,
     histogram::{Distribution, Histogram},
     keys::{DeniedReason, KeyMetrics},
     model::{CacheMetrics, ModelMetrics, StreamMetrics},

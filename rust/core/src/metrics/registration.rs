@@ -103,6 +103,7 @@ impl Metrics {
         );
         self.tls.register(registry);
         self.keys.register(registry);
+        self.config.register(registry);
         self.stalls.register(registry);
         self.refused.register(registry);
         registry.register(

@@ -2,6 +2,7 @@
 
 use super::{
     CacheMetrics, ModelMetrics, RefusedMetrics, StreamMetrics,
+    config::ConfigMetrics,
     histogram::Histogram,
     keys::KeyMetrics,
     labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
@@ -84,6 +85,8 @@ pub struct Metrics {
     pub tls: TlsMetrics,
     /// Refused clients and reloads of keys.
     pub keys: KeyMetrics,
+    /// Readings of the settings.
+    pub config: ConfigMetrics,
     /// Metrics of progress.
     pub stalls: StallMetrics,
     /// Requests refused before their model was known.
@@ -146,6 +149,7 @@ impl Default for Metrics {
             memory_used_bytes: Gauge::default(),
             tls: TlsMetrics::default(),
             keys: KeyMetrics::default(),
+            config: ConfigMetrics::default(),
             stalls: StallMetrics::default(),
             refused: RefusedMetrics::default(),
             log_dropped: Counter::default(),

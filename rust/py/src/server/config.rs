@@ -9,10 +9,9 @@ use crate::{
 };
 use penstock_core::{Dialect, Resources};
 use penstock_server::{
-    Access, AccessField, AccessLog, AuditTarget, BatchingDebug, Build, Categories, Category, CertificateFiles,
-    ClientAuth, CloudEvents, Compression, Config, HeaderPattern, KeySettings, Limits, LiveAccess, LogLevel, MinVersion,
-    PlatformRoutes, Platforms, SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, TrustedProxies, WebSettings,
-    default_max_inflight_bytes,
+    Access, AccessField, AuditTarget, BatchingDebug, Build, Categories, Category, CertificateFiles, ClientAuth,
+    CloudEvents, Compression, Config, HeaderPattern, KeySettings, LiveAccess, MinVersion, PlatformRoutes, Platforms,
+    SharedCache, SharedMemory, StallSettings, Tls, TlsSettings, TrustedProxies, WebSettings,
 };
 use pyo3::{PythonVersionInfo, prelude::*};
 use std::{path::PathBuf, time::Duration};
@@ -42,14 +41,14 @@ impl<'py> ServerConfig<'_, 'py> {
             shared_cache: self.shared_cache()?,
             http_header_forward_pattern: self.pattern("http_header_forward_pattern")?,
             grpc_header_forward_pattern: self.pattern("grpc_header_forward_pattern")?,
-            limits: self.limits()?,
             web: WebSettings { cors_origins: self.get("cors_origins")?, hsts: duration(self.get("hsts")?) },
             trusted_proxies: self.trusted_proxies()?,
             stalls: StallSettings::new(duration(self.get("stall_timeout")?)),
             stacks: stacks::of_process,
             dialect,
             build: self.build()?,
-            ..Config::default()
+            tls: None,
+            ..self.changeable()?
         };
         let version = several.server_version.clone();
         let or_version = |given: Option<String>| given.unwrap_or(version);
@@ -62,12 +61,8 @@ impl<'py> ServerConfig<'_, 'py> {
             docs,
             server_name => |given: Option<String>| given.unwrap_or_else(|| dialect.name().to_owned()),
             server_version => or_version,
-            request_timeout => duration,
-            flush_interval => duration,
-            drain_delay => |seconds: f64| duration(seconds).unwrap_or_default(),
             grpc_reflection,
             grpc_compression => |name: String| Compression::from_name(&name),
-            log_level => |name: String| LogLevel::from_name(&name).unwrap_or(LogLevel::Warning),
             live => |mode: String| match mode.as_str() {
                 "off" => LiveAccess::Off,
                 "on" => LiveAccess::On,
@@ -77,12 +72,6 @@ impl<'py> ServerConfig<'_, 'py> {
                 "read" => BatchingDebug::Read,
                 "change" => BatchingDebug::Change,
                 _ => BatchingDebug::Off,
-            },
-            access_log => |format: String| match format.as_str() {
-                "text" => AccessLog::Text,
-                "json" => AccessLog::Json,
-                "short" => AccessLog::Short,
-                _ => AccessLog::Off,
             },
             access_log_fields => |names: Vec<String>| {
                 names.iter().filter_map(|name| AccessField::from_name(name)).collect()
@@ -115,33 +104,8 @@ impl<'py> ServerConfig<'_, 'py> {
         Ok(Build { python: format!("{major}.{minor}.{patch}"), gil, rustc, ..Build::default() })
     }
 
-    fn limits(&self) -> PyResult<Limits> {
-        let or_unlimited = |seconds: f64| duration(seconds).unwrap_or(Duration::MAX);
-        Ok(read_record!(self.0, Limits {
-            max_body_bytes,
-            max_inflate_ratio,
-            max_inflight_bytes => |given: Option<usize>| given.unwrap_or_else(default_max_inflight_bytes),
-            max_header_bytes,
-            max_headers,
-            header_timeout => or_unlimited,
-            body_timeout => or_unlimited,
-            min_body_rate,
-            write_timeout => or_unlimited,
-            idle_timeout => or_unlimited,
-            max_connections,
-            max_connections_per_address,
-            max_connection_age => or_unlimited,
-            max_connection_age_grace => or_unlimited,
-            http2_keepalive => duration,
-            http2_keepalive_timeout => or_unlimited,
-            memory_shed,
-            max_json_depth
-            ; ..Limits::default()
-        }))
-    }
-
     /// TLS; `None` without a certificate.
-    fn tls(&self) -> PyResult<Option<Tls>> {
+    pub(super) fn tls(&self) -> PyResult<Option<Tls>> {
         let (certificates, keys): (Vec<PathBuf>, Vec<PathBuf>) = (self.get("tls_certificate")?, self.get("tls_key")?);
         let pairs = certificates.into_iter().zip(keys);
         let (mode, ca): (String, Option<PathBuf>) = (self.get("tls_client")?, self.get("tls_client_ca")?);
@@ -158,7 +122,11 @@ impl<'py> ServerConfig<'_, 'py> {
         };
         let reload = duration(self.get("tls_reload")?);
         let handshake_timeout = duration(self.get("tls_handshake_timeout")?).unwrap_or(Duration::MAX);
-        Ok((!files.certificates.is_empty()).then_some(Tls { files, reload, handshake_timeout }))
+        Ok((!files.certificates.is_empty()).then_some(Tls {
+            files,
+            reload,
+            handshake_timeout: handshake_timeout.into(),
+        }))
     }
 
     fn trusted_proxies(&self) -> PyResult<TrustedProxies> {

@@ -13,7 +13,7 @@ use crate::{
     handler::{inline::attachable, load_result::SIGNALS_EVERY},
     seconds::duration,
 };
-use penstock_server::{Address, Config, StallSettings, StartError};
+use penstock_server::{Address, Config, Live, StallSettings, StartError};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyList};
 use std::{
     sync::{
@@ -47,7 +47,7 @@ struct Addresses {
 #[derive(Debug)]
 pub(crate) struct Server {
     host: Arc<ModelHost>,
-    drain_timeout: f64,
+    drain_timeout: Live<f64>,
     stage: Mutex<Stage>,
     addresses: Mutex<Addresses>,
     stopped: Mutex<bool>,
@@ -71,7 +71,7 @@ impl Server {
         let config = ServerConfig(config);
         let py = definitions.py();
         let host = Arc::new(ModelHost::new(py, read_definitions(definitions)?, config.shared()?)?);
-        let drain_timeout = config.drain_timeout()?;
+        let drain_timeout = config.drain_timeout()?.into();
         let control = config.takes_commands()?.then(|| host.control.clone());
         let description = described.map(description).unwrap_or_default();
         Ok(Self {
@@ -190,6 +190,24 @@ impl Server {
         ModelRegistry(Arc::clone(&self.host))
     }
 
+    /// Takes over the settings that may change while the server runs, and their description.
+    fn change(&self, config: &Bound<'_, PyAny>, described: Description) -> PyResult<()> {
+        let config = ServerConfig(config);
+        let (drain_timeout, changed) = (config.drain_timeout()?, config.changeable()?);
+        if let Some((server, _)) = self.running() {
+            server.change(&Config { description: description(described), ..changed });
+            self.drain_timeout.set(drain_timeout);
+        }
+        Ok(())
+    }
+
+    /// Counts settings that were read again, and of which one is wrong.
+    fn refuse_change(&self) {
+        if let Some((server, _)) = self.running() {
+            server.refuse_change();
+        }
+    }
+
     /// Describes the settings again, for operators.
     fn describe(&self, described: Description) {
         if let Some((server, _)) = self.running() {
@@ -228,7 +246,7 @@ impl Server {
                 Stage::Made(_) | Stage::Stopped => return Vec::new(),
             }
         };
-        let timeout = duration(timeout.unwrap_or(self.drain_timeout)).unwrap_or(Duration::ZERO);
+        let timeout = duration(timeout.unwrap_or_else(|| self.drain_timeout.get())).unwrap_or(Duration::ZERO);
         let cut = detached(py, || server.drain(timeout));
         if !first {
             // Another thread stops it, with a deadline that is not later, and reports the requests that were cut off.

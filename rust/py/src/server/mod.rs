@@ -1,5 +1,6 @@
 //! Servers: their configuration, models and signals.
 
+mod changeable;
 mod config;
 mod description;
 mod in_process;

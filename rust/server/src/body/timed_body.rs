@@ -116,7 +116,8 @@ struct Pace {
 
 impl Pace {
     fn new(limits: &Limits) -> Self {
-        let first = if limits.min_body_rate == 0 { limits.body_timeout } else { limits.body_timeout.min(RATE_GRACE) };
+        let most = limits.body_timeout.get();
+        let first = if limits.min_body_rate.get() == 0 { most } else { most.min(RATE_GRACE) };
         Self { waited: Duration::ZERO, since: None, timer: Box::pin(sleep(first)) }
     }
 
@@ -132,11 +133,11 @@ impl Pace {
         let since = *self.since.get_or_insert_with(Instant::now);
         loop {
             ready!(self.timer.as_mut().poll(cx));
-            let silent = since.elapsed();
-            if silent >= limits.body_timeout {
-                return Poll::Ready(format!("no more of the body came for {:?}", limits.body_timeout));
+            let (silent, most) = (since.elapsed(), limits.body_timeout.get());
+            if silent >= most {
+                return Poll::Ready(format!("no more of the body came for {most:?}"));
             }
-            let (waited, rate) = (self.waited + silent, limits.min_body_rate);
+            let (waited, rate) = (self.waited + silent, limits.min_body_rate.get());
             let enough_for = bytes.saturating_mul(1000).checked_div(rate).map(Duration::from_millis);
             let enough_for = enough_for.map_or(Duration::MAX, |time| time.max(RATE_GRACE));
             if waited > enough_for {
@@ -144,7 +145,7 @@ impl Pace {
                 let measured = bytes.saturating_mul(1000) / millis.max(1);
                 return Poll::Ready(format!("the body came at {measured} B/s; {rate} are needed"));
             }
-            self.timer.as_mut().reset(Instant::now() + (enough_for - waited).min(limits.body_timeout - silent));
+            self.timer.as_mut().reset(Instant::now() + (enough_for - waited).min(most - silent));
         }
     }
 }

@@ -110,7 +110,7 @@ impl StreamCall {
             }
             Ok(responses) if responses.model().spec().streams => {
                 let (echo, frame) = (Some(echo), self.frame);
-                let clock = FlushClock::new(self.context.app.config.flush_interval);
+                let clock = FlushClock::new(self.context.app.config.flush_interval.get());
                 let ready = BytesMut::new();
                 self.streams.push(Box::pin(ModelReplies { responses, echo, frame, ready, end: None, clock }));
             }

@@ -97,8 +97,10 @@ pub(super) async fn call<B: RequestBody>(name: &str, call: Call<'_, B>) -> Optio
         "RepositoryIndex" => call.respond(|message| handlers::repository_index(context, &message)).await,
         // It may hold a model's files.
         "RepositoryModelLoad" => {
-            call.respond_async(app.config.limits.max_body_bytes, |message| handlers::repository_load(context, message))
-                .await
+            call.respond_async(app.config.limits.max_body_bytes.get(), |message| {
+                handlers::repository_load(context, message)
+            })
+            .await
         }
         "RepositoryModelUnload" => {
             call.respond_async(SMALL_MESSAGE_BYTES, |message| handlers::repository_unload(context, message)).await

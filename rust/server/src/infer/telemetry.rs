@@ -90,7 +90,7 @@ impl<'a> RequestTelemetry<'a> {
 
     /// Returns the deadline of one of several requests that share their headers.
     pub(crate) fn deadline_after(&self, requested: Option<Duration>) -> Option<Instant> {
-        let limit = [requested, self.context.app.config.request_timeout].into_iter().flatten().min();
+        let limit = [requested, self.context.app.config.request_timeout.get()].into_iter().flatten().min();
         self.started.checked_add(limit?)
     }
 

@@ -188,10 +188,10 @@ impl Timeouts {
             self.idle = now;
         }
         let over = |since: Instant, limit: Duration| now.duration_since(since) > limit;
-        over(self.idle, limits.idle_timeout)
-            || (head != 0 && over(self.head.1, limits.header_timeout))
-            || over(self.blocked, limits.write_timeout)
-            || over(self.unread, limits.write_timeout)
+        over(self.idle, limits.idle_timeout.get())
+            || (head != 0 && over(self.head.1, limits.header_timeout.get()))
+            || over(self.blocked, limits.write_timeout.get())
+            || over(self.unread, limits.write_timeout.get())
     }
 }
 

@@ -58,7 +58,7 @@ where
 {
     let ConnectionSettings { builder, limits, connections, writing } = settings;
     let activity = Arc::new(Activity::new(writing));
-    let watched = connections.watch(&activity, &limits);
+    let watched = connections.watch(&activity);
     let io = TokioIo::new(WatchedSocket::new(socket, Arc::clone(&activity)));
     let service = service_fn(|request: Request<Incoming>| {
         let (dispatcher, busy) = (Arc::clone(&dispatcher), activity.enter());

@@ -83,13 +83,13 @@ pub(crate) struct Watch<'a> {
 
 impl Connections {
     /// Adds a connection until the entry is dropped.
-    pub(crate) fn watch(&self, activity: &Arc<Activity>, limits: &Limits) -> Watch<'_> {
+    pub(crate) fn watch(&self, activity: &Arc<Activity>) -> Watch<'_> {
         let mut table = self.lock();
         let signal = AtomicU8::new(if table.retires { Signal::Retire as u8 } else { 0 });
         let watched = Arc::new(Watched { activity: Arc::clone(activity), signal, waker: OnceLock::new() });
         let id = table.next_id;
         table.next_id += 1;
-        let entry = Entry { watched: Arc::clone(&watched), timeouts: Timeouts::new(), age: Age::new(limits) };
+        let entry = Entry { watched: Arc::clone(&watched), timeouts: Timeouts::new(), age: Age::new() };
         table.open.insert(id, entry);
         Watch { connections: self, id, watched }
     }

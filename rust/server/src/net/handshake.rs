@@ -51,7 +51,7 @@ impl ServerTls {
             }
             TlsAcceptor::from(self.certificates.config(alpn)).accept(socket).await
         };
-        let outcome = timeout(self.settings.handshake_timeout, handshake).await;
+        let outcome = timeout(self.settings.handshake_timeout.get(), handshake).await;
         match outcome {
             Ok(Ok(stream)) => {
                 let version = stream.get_ref().1.protocol_version();
@@ -69,6 +69,11 @@ impl ServerTls {
                 None
             }
         }
+    }
+
+    /// Changes the time limit of handshakes that begin from now on.
+    pub(crate) fn set_handshake_timeout(&self, limit: Duration) {
+        self.settings.handshake_timeout.set(limit);
     }
 
     /// Reads changed files at the configured interval, for ever.

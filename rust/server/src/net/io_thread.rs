@@ -45,8 +45,7 @@ pub(super) struct IoThread {
     pub(super) dispatchers: Arc<[Dispatcher]>,
     pub(super) settings: ConnectionSettings,
     pub(super) open: Arc<AtomicUsize>,
-    /// `None` without a limit.
-    pub(super) addresses: Option<Arc<ClientAddresses>>,
+    pub(super) addresses: Arc<ClientAddresses>,
     /// TLS of each listener.
     pub(super) encrypted: Arc<[Encrypted]>,
 }
@@ -83,8 +82,7 @@ impl IoThreads {
         let (intake, accepts) = watch::channel(Intake::Loading);
         let dealing = Arc::new(());
         let open = Arc::new(AtomicUsize::new(0));
-        let per_address = app.config.limits.max_connections_per_address;
-        let addresses = (per_address > 0).then(|| Arc::new(ClientAddresses::new(per_address)));
+        let addresses = Arc::<ClientAddresses>::default();
         let served: Vec<ListenerScope> = bound.iter().map(served).collect();
         let encrypted: Arc<[Encrypted]> = bound.iter().map(|bound| encrypted(bound, tls)).collect();
         let (mut inboxes, mut threads) = (Vec::new(), Vec::new());
@@ -97,7 +95,7 @@ impl IoThreads {
         }
         for (index, inbox) in pending.into_iter().enumerate() {
             let (app, served, lifecycle) = (Arc::clone(app), served.clone(), receiver.clone());
-            let (open, inboxes, addresses) = (Arc::clone(&open), inboxes.clone(), addresses.clone());
+            let (open, inboxes, addresses) = (Arc::clone(&open), inboxes.clone(), Arc::clone(&addresses));
             let (encrypted, tls) = (Arc::clone(&encrypted), tls.map(Arc::clone));
             let acceptor = acceptor.take().zip(Some(accepts.clone()));
             let dealing = Arc::clone(&dealing);
@@ -115,7 +113,7 @@ impl IoThreads {
                     let builder = Arc::new(builder(&app.config.limits));
                     tokio::spawn(async move { completions.run().await });
                     let mut until = lifecycle.clone();
-                    let limits = Arc::new(app.config.limits.clone());
+                    let limits = app.limits_of_thread();
                     let connections = Arc::new(Connections::default());
                     let writing = Arc::clone(&app.writing);
                     let watched = (Arc::clone(&connections), Arc::clone(&limits), lifecycle.clone());
@@ -138,7 +136,9 @@ impl IoThreads {
                             tokio::spawn(Arc::clone(keys).watch(Arc::clone(&app.metrics), Arc::clone(&app.log)));
                         }
                         tokio::spawn(app.watched().start_when_needed());
-                        tokio::spawn(async move { app.memory.watch(&app.metrics).await });
+                        tokio::spawn(
+                            async move { app.memory.watch(&app.config.limits.memory_shed, &app.metrics).await },
+                        );
                         if let Some(tls) = tls {
                             tokio::spawn(tls.watch());
                         }

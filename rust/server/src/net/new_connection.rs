@@ -23,7 +23,7 @@ pub(super) async fn take_over(thread: IoThread, mut inbox: mpsc::UnboundedReceiv
     while let Some((socket, listener, peer)) = inbox.recv().await {
         // A proxy has no limit of its own: its clients have.
         let client = peer.filter(|_| !thread.dispatchers[listener].scope().proxied);
-        let Some(place) = Place::take(&thread.app, &thread.open, thread.addresses.as_ref().zip(client)) else {
+        let Some(place) = Place::take(&thread.app, &thread.open, (&thread.addresses, client)) else {
             continue;
         };
         let thread = thread.clone();
@@ -74,7 +74,7 @@ impl IoThread {
             return Some((place, peer));
         }
         // Boxed: other connections have no room for it.
-        let header = Box::pin(timeout(self.app.config.limits.header_timeout, proxy_protocol::read(socket)));
+        let header = Box::pin(timeout(self.app.config.limits.header_timeout.get(), proxy_protocol::read(socket)));
         let client = match header.await {
             Ok(Ok(client)) => client,
             Ok(Err(error)) => {
@@ -86,8 +86,8 @@ impl IoThread {
                 return None;
             }
         };
-        let place = match self.addresses.as_ref().zip(client) {
-            Some((addresses, client)) => place.of_client(addresses, client)?,
+        let place = match client {
+            Some(client) => place.of_client(&self.addresses, client)?,
             None => place,
         };
         Some((place, client.or(peer)))

@@ -18,31 +18,31 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Counts a connection; `None` if there are too many, in all or of its client. `client` is set where each client
-    /// has a limit.
+    /// Counts a connection; `None` if there are too many, in all or of its client. A Unix socket has no `client`, nor has a proxy.
     pub(crate) fn take(
         app: &Arc<App>,
         open: &Arc<AtomicUsize>,
-        client: Option<(&Arc<ClientAddresses>, SocketAddr)>,
+        (addresses, client): (&Arc<ClientAddresses>, Option<SocketAddr>),
     ) -> Option<Self> {
         let limits = &app.config.limits;
         let place = Self { app: Arc::clone(app), open: Arc::clone(open), address: None };
         app.metrics.connections.inc();
-        if open.fetch_add(1, Ordering::AcqRel) >= limits.max_connections {
-            tracing::warn!(limit = limits.max_connections, "a connection over the limit was closed");
+        let limit = limits.max_connections.get();
+        if open.fetch_add(1, Ordering::AcqRel) >= limit {
+            tracing::warn!(limit, "a connection over the limit was closed");
             return None;
         }
         match client {
-            Some((addresses, peer)) => place.of_client(addresses, peer),
+            Some(client) => place.of_client(addresses, client),
             None => Some(place),
         }
     }
 
     /// Counts the connection for its client; `None` if that has too many.
     pub(crate) fn of_client(mut self, addresses: &Arc<ClientAddresses>, peer: SocketAddr) -> Option<Self> {
-        self.address = addresses.enter(peer.ip());
+        let limit = self.app.config.limits.max_connections_per_address.get();
+        self.address = addresses.enter(peer.ip(), limit);
         if self.address.is_none() {
-            let limit = self.app.config.limits.max_connections_per_address;
             tracing::warn!(limit, address = %peer.ip(), "a connection over the limit of its address was closed");
             return None;
         }

@@ -136,6 +136,20 @@ impl Server {
         }
     }
 
+    /// Takes over the settings of `config` that may change while the server runs, and their description.
+    pub fn change(&self, config: &Config) {
+        self.app.change(config);
+        if let (Some(tls), Some(changed)) = (&self.tls, &config.tls) {
+            tls.set_handshake_timeout(changed.handshake_timeout.get());
+        }
+        self.app.metrics.config.reloaded(true);
+    }
+
+    /// Counts settings that were read again, and of which one is wrong.
+    pub fn refuse_change(&self) {
+        self.app.metrics.config.reloaded(false);
+    }
+
     /// Describes the settings again: a model was added or replaced.
     pub fn describe(&self, description: ConfigDescription) {
         self.app.describe(description);
@@ -168,7 +182,8 @@ impl Server {
     /// the delay, as does [`Server::hand_over`].
     pub fn begin_drain(&self, timeout: Duration) {
         let is_handed_over = self.is_handed_over.load(Ordering::Acquire);
-        let delay = if timeout.is_zero() || is_handed_over { Duration::ZERO } else { self.app.config.drain_delay };
+        let delay =
+            if timeout.is_zero() || is_handed_over { Duration::ZERO } else { self.app.config.drain_delay.get() };
         earlier(&self.refusing, delay);
         earlier(&self.give_up, delay.saturating_add(timeout));
         self.advance_drain();

@@ -9,7 +9,7 @@ use super::sample::Sample;
 use super::short_log::{ShortEntry, is_coloured, short_line};
 use super::slow::{SlowRecord, SlowRequests, Stages};
 use super::timestamp::Stamp;
-use crate::settings::{AccessField, AccessLog, AuditTarget, Config, LogLevel};
+use crate::settings::{AccessField, AccessLog, AuditTarget, Config, Live, LogLevel};
 use penstock_core::Protocol;
 use penstock_wire::settings::{LogFormat, LogSettings};
 use prometheus_client::metrics::counter::Counter;
@@ -39,13 +39,13 @@ pub(crate) struct Log {
     slow: Option<SlowRequests>,
     /// Set at the start, where there is an audit log.
     audit: OnceLock<AuditLog>,
-    form: AccessLog,
-    /// Chosen fields; empty for the text line without names.
+    form: Live<AccessLog>,
+    /// Chosen fields; see [`Log::fields`].
     fields: Vec<AccessField>,
     /// Successful requests that are logged.
     sample: Sample,
-    /// Set where refused requests are logged too.
-    debug: bool,
+    /// Level of the configuration. `Debug` logs refused requests too.
+    level: Live<LogLevel>,
     dropped: Counter,
     /// Started with the first line. `None` if the thread cannot be started.
     lines: OnceLock<Option<SyncSender<String>>>,
@@ -55,7 +55,6 @@ impl Log {
     pub(crate) fn new(config: &Config, dropped: Counter) -> Self {
         let (form, level) = (config.access_log, config.log_level);
         let on = form != AccessLog::Off;
-        let is_all = form == AccessLog::Json && config.access_log_fields.is_empty();
         let settings = LogSettings {
             info: level >= LogLevel::Info,
             warning: level >= LogLevel::Warning,
@@ -69,12 +68,28 @@ impl Log {
             observed: AtomicBool::new(on || config.slow_request.is_some()),
             slow: config.slow_request.map(SlowRequests::new),
             audit: OnceLock::new(),
-            form,
-            fields: if is_all { AccessField::ALL.to_vec() } else { config.access_log_fields.clone() },
+            form: form.into(),
+            fields: config.access_log_fields.clone(),
             sample: Sample::new(config.access_log_sample),
-            debug: level >= LogLevel::Debug,
+            level: level.into(),
             dropped,
             lines: OnceLock::new(),
+        }
+    }
+
+    /// Takes over the configuration. What clients have changed stays where the configuration has not changed.
+    pub(crate) fn reconfigure(&self, requests: AccessLog, level: LogLevel) {
+        let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.level.get() != level {
+            self.level.set(level);
+            settings.info = level >= LogLevel::Info;
+            settings.warning = level >= LogLevel::Warning;
+            settings.error = level >= LogLevel::Error;
+        }
+        if self.form.get() != requests {
+            self.form.set(requests);
+            settings.verbose_level = (requests != AccessLog::Off).into();
+            self.observe(requests != AccessLog::Off);
         }
     }
 
@@ -93,10 +108,21 @@ impl Log {
     ) -> Result<LogSettings, E> {
         let mut settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner);
         *settings = change(*settings)?;
-        let on = settings.verbose_level > 0;
+        self.observe(settings.verbose_level > 0);
+        Ok(*settings)
+    }
+
+    fn observe(&self, on: bool) {
         self.requests.store(on, Ordering::Relaxed);
         self.observed.store(on || self.slow.is_some(), Ordering::Relaxed);
-        Ok(*settings)
+    }
+
+    /// Returns the fields of a line; none for the text line without names.
+    fn fields(&self) -> &[AccessField] {
+        match self.form.get() {
+            AccessLog::Json if self.fields.is_empty() => &AccessField::ALL,
+            _ => &self.fields,
+        }
     }
 
     /// Reports whether requests are logged.
@@ -106,7 +132,7 @@ impl Log {
 
     /// Reports whether the lines of requests have a field that must be known before the response.
     pub(crate) fn has_field(&self, field: AccessField) -> bool {
-        self.fields.contains(&field)
+        self.fields().contains(&field)
     }
 
     /// Reports whether facts of requests are collected.
@@ -136,27 +162,28 @@ impl Log {
 
     /// Reports whether the lines of requests have the causes of errors.
     pub(crate) fn logs_causes(&self) -> bool {
-        self.form != AccessLog::Short && self.logs_requests()
+        self.logs_requests() && self.form.get() != AccessLog::Short
     }
 
     /// Reports whether the dispatcher logs each HTTP request, in the short form.
     pub(crate) fn logs_paths(&self) -> bool {
-        self.form == AccessLog::Short && self.logs_requests()
+        self.logs_requests() && self.form.get() == AccessLog::Short
     }
 
     /// Logs one request.
     pub(crate) fn request(&self, entry: &Entry, exchange: Option<Exchange<'_>>) {
-        if self.form == AccessLog::Short {
+        if self.form.get() == AccessLog::Short {
             return self.request_in_short(entry);
         }
         if entry.error.is_none() && !self.sample.takes_next() {
             return;
         }
         let line = Line { entry, exchange, time: &Stamp::now(self.settings().format) };
-        self.write(match self.form {
-            AccessLog::Json => json_line(line, &self.fields),
-            _ if self.fields.is_empty() => text_line(line),
-            _ => text_line_of(line, &self.fields),
+        let fields = self.fields();
+        self.write(match self.form.get() {
+            AccessLog::Json => json_line(line, fields),
+            _ if fields.is_empty() => text_line(line),
+            _ => text_line_of(line, fields),
         });
     }
 
@@ -170,7 +197,7 @@ impl Log {
         let time = Stamp::now(self.settings().format);
         let record = Arc::new(SlowRecord::new(entry, exchange, (&measured, time)));
         let Some(skipped) = slow.add(&record, Instant::now()) else { return };
-        self.write(match self.form {
+        self.write(match self.form.get() {
             AccessLog::Json => record.json_line(skipped),
             _ => record.text_line(skipped),
         });
@@ -206,7 +233,7 @@ impl Log {
             LogLevel::Error => settings.error,
             LogLevel::Warning => settings.warning,
             LogLevel::Info => settings.info,
-            LogLevel::Debug => self.debug && settings.info,
+            LogLevel::Debug => self.level.get() >= LogLevel::Debug && settings.info,
         }
     }
 
@@ -221,7 +248,7 @@ impl Log {
             return;
         }
         let (time, message) = (Stamp::now(self.settings().format), plain(message, MAX_MESSAGE_BYTES));
-        if self.form == AccessLog::Json {
+        if self.form.get() == AccessLog::Json {
             let mut line = serde_json::json!({"time": time.json(), "level": level.name(), "message": message});
             if !stacks.is_empty() {
                 line["stacks"] = stacks.into();

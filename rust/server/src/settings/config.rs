@@ -10,7 +10,9 @@ use super::{
     header_pattern::HeaderPattern,
     inherited::Inherited,
     keys::KeySettings,
+    limits::Limits,
     listener::Listener,
+    live::Live,
     liveness::{ReadStacks, StallSettings, no_stacks},
     shared_cache::SharedCache,
     tls::Tls,
@@ -18,7 +20,7 @@ use super::{
     web::{TrustedProxies, WebSettings},
 };
 use penstock_core::Dialect;
-use penstock_wire::{self as wire, coding::InflateLimits, rest::EncodeOptions};
+use penstock_wire::{self as wire, rest::EncodeOptions};
 use std::time::Duration;
 
 /// The server's configuration.
@@ -54,7 +56,7 @@ pub struct Config {
     pub live: LiveAccess,
     /// Access of clients to batching reports and knobs.
     pub batching_debug: BatchingDebug,
-    /// Form of the access log.
+    /// Initial form of the access log.
     pub access_log: AccessLog,
     /// Fields of its lines; empty for all of JSON, and for the text line without names.
     pub access_log_fields: Vec<AccessField>,
@@ -87,11 +89,11 @@ pub struct Config {
     /// Categories that only an admin address serves; none without such an address.
     pub admin_only: Categories,
     /// Deadline of every request; `None` leaves it to the client.
-    pub request_timeout: Option<Duration>,
+    pub request_timeout: Live<Option<Duration>>,
     /// Time for which a stopping server still serves, but reports that it is not ready.
-    pub drain_delay: Duration,
+    pub drain_delay: Live<Duration>,
     /// Time within which responses of one stream leave together; `None` sends each as it comes.
-    pub flush_interval: Option<Duration>,
+    pub flush_interval: Live<Option<Duration>>,
     /// Accepts CloudEvents as inference requests, with these responses.
     pub cloud_events: Option<CloudEvents>,
     /// Routes of the platforms that host this server.
@@ -118,12 +120,20 @@ impl Config {
     /// Returns the limits of the decoders.
     pub(crate) fn decode_limits(&self) -> wire::Limits {
         wire::Limits {
-            max_depth: self.limits.max_json_depth,
+            max_depth: self.limits.max_json_depth.get(),
             // The setting `shared_memory` is checked when a region is used.
             shared_memory: true,
             permissive: self.dialect.is_permissive(),
             ..wire::Limits::DEFAULT
         }
+    }
+
+    /// Takes over the settings of another configuration that may change while the server runs, except those of the log.
+    pub(crate) fn take_over(&self, other: &Self) {
+        self.limits.take_over(&other.limits);
+        self.request_timeout.take_over(&other.request_timeout);
+        self.drain_delay.take_over(&other.drain_delay);
+        self.flush_interval.take_over(&other.flush_interval);
     }
 
     /// Returns the options of the JSON encoders.
@@ -181,88 +191,6 @@ pub struct PlatformRoutes {
     pub predict: String,
 }
 
-/// Limits on what one client uses. `docs/limits.md` lists the status of each.
-#[derive(Clone, Debug)]
-pub struct Limits {
-    /// Bytes of one request's body or message.
-    pub max_body_bytes: usize,
-    /// Inflated bytes per compressed byte, from 1 MiB on.
-    pub max_inflate_ratio: usize,
-    /// Bytes of all request bodies in memory at once.
-    pub max_inflight_bytes: usize,
-    /// Bytes of a request's header names and values together.
-    pub max_header_bytes: usize,
-    /// Headers of a request.
-    pub max_headers: usize,
-    /// Bytes of a request's path and query.
-    pub uri_bytes: usize,
-    /// Time from a request's first byte to the end of its headers.
-    pub header_timeout: Duration,
-    /// Time between two chunks of a request's body.
-    pub body_timeout: Duration,
-    /// Minimum average rate of a request's body in bytes per second, after a grace period; 0 for no limit.
-    pub min_body_rate: u64,
-    /// Time without a request on a connection.
-    pub idle_timeout: Duration,
-    /// Time in which the client takes no byte of a waiting response.
-    pub write_timeout: Duration,
-    /// Open connections.
-    pub max_connections: usize,
-    /// Open connections of one client address, which of IPv6 is its /64 network; 0 for no limit.
-    pub max_connections_per_address: usize,
-    /// Age of a connection at which its client is asked to open another one, give or take a tenth.
-    pub max_connection_age: Duration,
-    /// Time that the requests of such a connection have to finish.
-    pub max_connection_age_grace: Duration,
-    /// Interval of pings on HTTP/2 connections; `None` for none.
-    pub http2_keepalive: Option<Duration>,
-    /// Time in which the client must acknowledge a ping.
-    pub http2_keepalive_timeout: Duration,
-    /// Share of the control group's memory limit above which new requests are refused; 0 for no check.
-    pub memory_shed: f64,
-    /// Levels of nesting in a JSON body.
-    pub max_json_depth: usize,
-    /// Concurrent requests on one HTTP/2 connection.
-    pub http2_streams: u32,
-    /// Flow-control window of an HTTP/2 stream in bytes; a connection has four times that.
-    pub http2_window: u32,
-}
-
-impl Limits {
-    /// Returns the bounds on an inflated body.
-    pub(crate) fn inflation(&self) -> InflateLimits {
-        InflateLimits { bytes: self.max_body_bytes, ratio: self.max_inflate_ratio }
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            max_body_bytes: 64 << 20,
-            max_inflate_ratio: 100,
-            max_inflight_bytes: 1 << 30,
-            max_header_bytes: 64 << 10,
-            max_headers: 100,
-            uri_bytes: 8 << 10,
-            header_timeout: Duration::from_secs(10),
-            body_timeout: Duration::from_secs(30),
-            min_body_rate: 240,
-            idle_timeout: Duration::from_secs(75),
-            write_timeout: Duration::from_secs(30),
-            max_connections: 16_384,
-            max_connections_per_address: 0,
-            max_connection_age: Duration::MAX,
-            max_connection_age_grace: Duration::from_secs(30),
-            http2_keepalive: None,
-            http2_keepalive_timeout: Duration::from_secs(20),
-            memory_shed: 0.95,
-            max_json_depth: 64,
-            http2_streams: 1024,
-            http2_window: 8 << 20,
-        }
-    }
-}
-
 /// Clients that may register and use shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SharedMemory {
@@ -301,6 +229,8 @@ pub enum LogLevel {
 }
 
 impl LogLevel {
+    pub(super) const ALL: [Self; 5] = [Self::Off, Self::Error, Self::Warning, Self::Info, Self::Debug];
+
     /// Returns the name in settings and log lines.
     pub const fn name(self) -> &'static str {
         match self {
@@ -314,7 +244,7 @@ impl LogLevel {
 
     /// Returns the value of a name.
     pub fn from_name(name: &str) -> Option<Self> {
-        [Self::Off, Self::Error, Self::Warning, Self::Info, Self::Debug].into_iter().find(|level| level.name() == name)
+        Self::ALL.into_iter().find(|level| level.name() == name)
     }
 }
 
@@ -379,9 +309,9 @@ impl Default for Config {
             access: Access::default(),
             keys: None,
             admin_only: Categories::default(),
-            request_timeout: None,
-            drain_delay: Duration::ZERO,
-            flush_interval: None,
+            request_timeout: None.into(),
+            drain_delay: Duration::ZERO.into(),
+            flush_interval: None.into(),
             cloud_events: None,
             platforms: None,
             control: None,

@@ -12,7 +12,9 @@ mod header_pattern;
 pub(crate) mod host_names;
 mod inherited;
 mod keys;
+mod limits;
 mod listener;
+mod live;
 mod liveness;
 pub(crate) mod network;
 mod shared_cache;
@@ -26,14 +28,16 @@ pub use access_log::{AccessField, AccessLog};
 pub use audit::AuditTarget;
 pub use category::{Categories, Category};
 pub use config::{
-    Build, CloudEvents, Compression, Config, Limits, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedMemory,
+    Build, CloudEvents, Compression, Config, LiveAccess, LogLevel, PlatformRoutes, Platforms, SharedMemory,
 };
 pub use control::{Action, BatchingDebug, Command, Control};
 pub use description::ConfigDescription;
 pub use header_pattern::HeaderPattern;
 pub use inherited::{DuplicateDescriptor, Inherited};
 pub use keys::KeySettings;
+pub use limits::Limits;
 pub use listener::{Address, Listener, Serves};
+pub use live::{Live, Word};
 pub use liveness::{InterpreterProbe, ReadStacks, StallSettings};
 pub use shared_cache::SharedCache;
 pub use tls::Tls;

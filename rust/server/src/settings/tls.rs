@@ -1,5 +1,6 @@
 //! TLS of a server's TCP addresses.
 
+use super::live::Live;
 use penstock_tls::TlsSettings;
 use std::time::Duration;
 
@@ -11,5 +12,5 @@ pub struct Tls {
     /// Interval at which changed files are found; `None` for only on request.
     pub reload: Option<Duration>,
     /// Time that a client has for its handshake.
-    pub handshake_timeout: Duration,
+    pub handshake_timeout: Live<Duration>,
 }

@@ -4,7 +4,7 @@ use super::{memory_use::MemoryUse, request_guard::RequestGuard};
 use crate::{
     keys::KeyStore,
     observe::{Liveness, Log, TraceSettingsTable, live::Live, liveness::Watched, spans::Tracer},
-    settings::{Action, Config, ConfigDescription, LogLevel},
+    settings::{Action, Config, ConfigDescription, Limits, LogLevel},
     shared_memory::Regions,
 };
 use penstock_core::{Error, Kind, Registry, Result, metrics::Metrics};
@@ -83,6 +83,8 @@ pub(crate) struct App {
     /// Notifies of each change of readiness.
     pub(crate) changes: watch::Sender<()>,
     description: RwLock<ConfigDescription>,
+    /// Copies of the limits, one for each I/O thread.
+    limits: Mutex<Vec<Arc<Limits>>>,
     /// Set once a client has spoken TLS to an address without it.
     pub(crate) tls_client_logged: AtomicBool,
     /// Set once a connection has not begun with the PROXY protocol where it is expected.
@@ -104,14 +106,13 @@ impl App {
         registry: Arc<Registry>,
         metrics: Arc<Metrics>,
     ) -> std::result::Result<Self, AppError> {
-        let limit = i64::try_from(config.limits.max_inflight_bytes).unwrap_or(i64::MAX);
-        metrics.body_limit_bytes.set(limit);
+        show_body_limit(&config, &metrics);
         let changes = watch::Sender::new(());
         let sender = changes.clone();
         registry.changes().listen(move || sender.send_replace(()));
         let log = Arc::new(Log::new(&config, metrics.log_dropped.clone()));
         let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
-        let memory = MemoryUse::new(config.limits.memory_shed);
+        let memory = MemoryUse::default();
         if let Some(target) = &config.audit_log {
             log.open_audit(target).map_err(AppError::Audit)?;
         }
@@ -126,6 +127,7 @@ impl App {
             liveness: Arc::default(),
             trace: TraceSettingsTable::default(),
             description: RwLock::new(config.description.clone()),
+            limits: Mutex::default(),
             config,
             registry,
             metrics,
@@ -149,6 +151,25 @@ impl App {
     /// Describes the settings again.
     pub(crate) fn describe(&self, description: ConfigDescription) {
         *self.description.write().unwrap_or_else(PoisonError::into_inner) = description;
+    }
+
+    /// Returns the limits for an I/O thread. Each of its requests counts a reference, which other threads do not share.
+    pub(crate) fn limits_of_thread(&self) -> Arc<Limits> {
+        let mut threads = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = Arc::new(self.config.limits.clone());
+        threads.push(Arc::clone(&own));
+        own
+    }
+
+    /// Takes over the settings of `config` that may change, and its description.
+    pub(crate) fn change(&self, config: &Config) {
+        let threads = self.limits.lock().unwrap_or_else(PoisonError::into_inner);
+        self.config.take_over(config);
+        threads.iter().for_each(|limits| limits.take_over(&config.limits));
+        drop(threads);
+        self.log.reconfigure(config.access_log, config.log_level);
+        show_body_limit(&self.config, &self.metrics);
+        self.describe(config.description.clone());
     }
 
     /// Returns the current phase.
@@ -268,4 +289,9 @@ impl App {
     pub(crate) fn next_request_id(&self) -> u64 {
         self.next_id.fetch_add(1, Ordering::Relaxed)
     }
+}
+
+fn show_body_limit(config: &Config, metrics: &Metrics) {
+    let limit = i64::try_from(config.limits.max_inflight_bytes.get()).unwrap_or(i64::MAX);
+    metrics.body_limit_bytes.set(limit);
 }

@@ -14,11 +14,21 @@ impl App {
         let mut more = String::new();
         self.write_readiness(&mut more);
         write_build(&mut more, &self.config.build);
+        self.write_config(&mut more);
         process_metrics::write(&mut more);
         if self.config.dialect.has_triton_metrics() {
             more.push_str(&triton_metrics(&self.registry.all()));
         }
         self.metrics.exposition_with(&more)
+    }
+
+    /// Writes the hash of the settings, where it is known.
+    fn write_config(&self, text: &mut String) {
+        let hash = self.description().hash;
+        if !hash.is_empty() {
+            write_head(text, "penstock_config_hash", "Hash of the settings in force, without secrets", "info");
+            write_sample(text, "penstock_config_hash_info", &format!("hash=\"{}\"", escape_label(&hash)), 1);
+        }
     }
 
     /// Writes a series for each version, except those that clients unloaded.

@@ -51,7 +51,7 @@ impl RequestGuard {
         if more == 0 {
             return Ok(());
         }
-        let limit = self.held.app.config.limits.max_inflight_bytes;
+        let limit = self.held.app.config.limits.max_inflight_bytes.get();
         if bytes > limit {
             let text = format!("the request takes {bytes} bytes of memory, at most {limit} are accepted");
             return Err(Error::new(Kind::TooLarge, text));
@@ -95,7 +95,7 @@ impl RequestMemory {
     /// # Errors
     /// `TooLarge` beyond the limit itself; `Overloaded` beyond what is left.
     pub(crate) fn of_shared_memory(app: &Arc<App>, bytes: usize) -> Result<Self> {
-        let limit = app.config.limits.max_inflight_bytes;
+        let limit = app.config.limits.max_inflight_bytes.get();
         if bytes > limit {
             let text = format!("the request's shared memory has {bytes} bytes, at most {limit} are accepted");
             return Err(Error::new(Kind::TooLarge, text));
@@ -115,7 +115,7 @@ impl RequestMemory {
     /// # Errors
     /// `Overloaded` when the server's limit is reached.
     pub(crate) fn reserve(&mut self, bytes: usize) -> Result<()> {
-        let limit = self.app.config.limits.max_inflight_bytes;
+        let limit = self.app.config.limits.max_inflight_bytes.get();
         let before = self.app.metrics.body_bytes.inc_by(bytes as i64);
         self.bytes += bytes;
         if usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {
@@ -167,7 +167,7 @@ impl ResponseMemory {
         if bytes < LARGE_RESPONSE_BYTES {
             return Ok(None);
         }
-        let limit = app.config.limits.max_inflight_bytes;
+        let limit = app.config.limits.max_inflight_bytes.get();
         let before = app.metrics.answer_bytes.inc_by(bytes as i64);
         let held = Self { app: Arc::clone(app), bytes, clock: None, log: None };
         if bytes <= limit && usize::try_from(before).unwrap_or(0).saturating_add(bytes) > limit {

@@ -224,7 +224,7 @@ impl<B: RequestBody> ChunkReader<'_, B> {
 /// Those of [`receive_whole`]; `TooLarge` from [`SMALL_BODY_BYTES`] bytes on.
 pub(crate) async fn receive_small<B: RequestBody>(context: &Context, headers: &HeaderMap, body: B) -> Result<Bytes> {
     let limits = &context.app.config.limits;
-    let small = Limits { max_body_bytes: limits.max_body_bytes.min(SMALL_BODY_BYTES), ..limits.clone() };
+    let small = Limits { max_body_bytes: limits.max_body_bytes.get().min(SMALL_BODY_BYTES).into(), ..limits.clone() };
     receive_whole(headers, body, &small, &mut RequestMemory::none(&context.app)).await
 }
 
@@ -276,13 +276,11 @@ fn split(bytes: &[u8], json_len: Option<usize>) -> Result<(&[u8], &[u8])> {
 }
 
 fn check_size(length: u64, limits: &Limits) -> Result<()> {
-    if length <= limits.max_body_bytes as u64 {
+    let most = limits.max_body_bytes.get();
+    if length <= most as u64 {
         return Ok(());
     }
-    Err(Error::new(
-        Kind::TooLarge,
-        format!("the request's body has {length} bytes, at most {} are accepted", limits.max_body_bytes),
-    ))
+    Err(Error::new(Kind::TooLarge, format!("the request's body has {length} bytes, at most {most} are accepted")))
 }
 
 fn out_of_range(length: usize, body: usize) -> Error {

@@ -81,11 +81,11 @@ fn describe(context: &Context, models: &[Arc<Model>]) -> Response<Body> {
         routes: &routes,
         models: &served,
         bounds: RequestLimits {
-            body_bytes: limits.max_body_bytes,
+            body_bytes: limits.max_body_bytes.get(),
             header_bytes: limits.max_header_bytes,
             headers: limits.max_headers,
             uri_bytes: limits.uri_bytes,
-            json_depth: limits.max_json_depth,
+            json_depth: limits.max_json_depth.get(),
         },
         dialect: *dialect,
         strict_json: *strict_json,

@@ -39,7 +39,7 @@ impl EventStream {
         first: Option<ResponseChunk>,
     ) -> Result<Self> {
         let ended = first.as_ref().is_none_or(|first| first.last);
-        let frames = Frames::new(responses.app().config.flush_interval);
+        let frames = Frames::new(responses.app().config.flush_interval.get());
         let mut events = Self { responses, form, options, frames, ended };
         if let Some(first) = first {
             events.write(&first)?;

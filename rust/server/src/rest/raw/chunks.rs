@@ -50,7 +50,7 @@ impl ChunkedBody {
 
     fn accept(&mut self, chunk: ChunkBytes) {
         let source = chunk.splice.and_then(|splice| splice.take());
-        let interval = self.responses.as_ref().and_then(|responses| responses.app().config.flush_interval);
+        let interval = self.responses.as_ref().and_then(|responses| responses.app().config.flush_interval.get());
         self.splice = source.map(|source| Splice::new(source, interval));
         // An empty chunk would end the body.
         self.ready = Some(chunk.bytes).filter(|bytes| !bytes.is_empty());

@@ -83,7 +83,7 @@ impl Sampler {
             "requests_under_way": app.requests_under_way(),
             "connections": metrics.connections.get(),
             "body_bytes": metrics.body_bytes.get(),
-            "max_body_bytes": config.limits.max_inflight_bytes,
+            "max_body_bytes": config.limits.max_inflight_bytes.get(),
             "answer_bytes": metrics.answer_bytes.get(),
             "refused": metrics.refused.total(),
             "log_dropped": metrics.log_dropped.get(),

@@ -211,8 +211,8 @@ fn refused_request_gets_the_reason() {
 fn body_limits_and_access_keys_apply_to_routes() {
     let mut access = Access::default();
     access.restrict(Category::Inference, "x-key", "secret").unwrap();
-    let mut config = Config { access, ..Config::default() };
-    config.limits.max_body_bytes = 8;
+    let config = Config { access, ..Config::default() };
+    config.limits.max_body_bytes.set(8);
     let server = serve(config, &["GET /a", "POST /a"], echo);
     assert_eq!(server.text("GET /a", "").0, 403);
     let post = |body: &'static str| {
