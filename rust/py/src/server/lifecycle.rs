@@ -1,6 +1,7 @@
 //! `_core.Server`: start, wait and stop of a server with sockets.
 
 use super::{
+    addresses::Addresses,
     config::ServerConfig,
     description::{Description, description},
     model_host::{ModelHost, read_definitions},
@@ -29,17 +30,6 @@ enum Stage {
     Running(Arc<penstock_server::Server>),
     Stopping(Arc<penstock_server::Server>),
     Stopped,
-}
-
-/// The addresses of a started server, as text.
-#[derive(Debug, Default)]
-struct Addresses {
-    http: Option<String>,
-    grpc: Option<String>,
-    metrics: Option<String>,
-    admin: Option<String>,
-    /// Addresses as configured, with descriptors.
-    sockets: Vec<(String, i32)>,
 }
 
 /// Server: listens, decodes, queues, batches, calls handlers and responds.

@@ -1,5 +1,6 @@
 //! Servers: their configuration, models and signals.
 
+mod addresses;
 mod changeable;
 mod config;
 mod description;

@@ -6,6 +6,7 @@ mod client_addresses;
 mod connection;
 mod connection_age;
 mod connections;
+mod drain;
 mod framing;
 mod handshake;
 mod in_process;
