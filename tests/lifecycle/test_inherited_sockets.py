@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -103,6 +104,10 @@ def test_sockets_of_systemd_replace_the_addresses_by_their_names(folder: Path) -
             assert f"admin  unix:{folder / 'admin'}" in server.out
             # A worker process has neither the sockets nor the variables.
             shown = post(server.http, "/models/seen", b'{"x": 1}').body.decode()
+            # The settings are the same when they are read again.
+            server.signal(signal.SIGHUP)
+            server.await_stderr("penstock: reloaded in ")
+            assert "needs a restart" not in server.err
             assert "LISTEN_" not in shown
             assert "socket:[" in shown
             assert not [one for one in sockets if inode(one) in shown]

@@ -174,7 +174,8 @@ def test_connections_without_the_proxy_protocol_are_closed() -> None:
     with Serving("double.py", "--http", f"proxy:127.0.0.1:{port}", "--grpc", "off") as server:
         for start in (b"", b"PROXY TCP4 nonsense\r\n", V2[:12] + b"\x31" + V2[13:]):
             assert exchange(f"127.0.0.1:{port}", start) == b""
-    closed = f"a connection to port {port} was closed, which expects the PROXY protocol: "
+        closed = f"a connection to port {port} was closed, which expects the PROXY protocol: "
+        server.await_stderr(closed)
     assert server.err.count(closed) == 1
 
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 _HASH_LENGTH = 16
 
-_VARIABLES = ("PENSTOCK_", "AIP_")
+_VARIABLES = ("PENSTOCK_", "AIP_", "LISTEN_")
 """Beginnings of the variables that are read."""
 
 
