@@ -630,6 +630,10 @@ class RequestInfo:
         """The number of its rows in the batch; 1 without batching."""
 
     @property
+    def client(self) -> ClientIdentity:
+        """Its client: key, certificate and address."""
+
+    @property
     def cancelled(self) -> bool:
         """Whether the client has disconnected."""
 
