@@ -97,15 +97,14 @@ def test_trace_configuration_sets_the_exporter() -> None:
         "level=TIMESTAMPS",
     ]
     translated = settings(trace_config=trace_config)
-    assert translated.tracing is not None
-    endpoint, _, path, _, service, ratio, parent_based = translated.tracing
-    assert (endpoint, path, service, ratio, parent_based) == (
+    exporter = translated.tracing
+    assert exporter is not None
+    assert (exporter.endpoint, exporter.path, exporter.service_name) == (
         "http://127.0.0.1:4318",
         "/v1/traces",
         "triton",
-        0.25,
-        True,
     )
+    assert (exporter.ratio, exporter.parent_based) == (0.25, True)
     for without in range(4):
         if not trace_config[without].startswith("rate"):
             incomplete = [*trace_config[:without], *trace_config[without + 1 :]]
