@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import grpc
-import trustme
 
+from certificates import Files
 from http_by_hand import Connection
 from penstock import Client
 from repositories import RepositoryClient
@@ -67,15 +67,9 @@ class Access:
 
 def write_certificates(folder: Path) -> list[str]:
     """Writes certificates and keys, and returns the arguments of a server that needs them."""
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
-    for name, issued in {
-        "server": authority.issue_cert("127.0.0.1", "localhost"),
-        "client": authority.issue_cert("chaos.test"),
-    }.items():
-        (folder / f"{name}.pem").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-        issued.private_key_pem.write_to_path(str(folder / f"{name}.key"))
-        (folder / f"{name}.key").chmod(0o600)
+    certificates = Files(folder)
+    certificates.issue("server", "127.0.0.1", "localhost")
+    certificates.issue("client", "chaos.test")
     (folder / "keys.toml").write_text(KEYS)
     (folder / "keys.toml").chmod(0o600)
     files = {

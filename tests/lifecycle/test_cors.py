@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import ssl
 from pathlib import Path
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
-import trustme
 
+from certificates import Files
 from penstock import ConfigError, Server, Tensor, model
 
 APP = "https://app.example"
@@ -154,16 +153,11 @@ def test_wrong_origins_are_refused(origins: str, problem: str) -> None:
 
 
 def test_hsts_is_sent_over_tls_only(tmp_path: Path) -> None:
-    authority = trustme.CA()
-    own = authority.issue_cert("localhost")
-    own.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
-    (tmp_path / "key.pem").chmod(0o600)
-    (tmp_path / "cert.pem").write_bytes(b"".join(blob.bytes() for blob in own.cert_chain_pems))
-    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
-    tls = {"tls_certificate": str(tmp_path / "cert.pem"), "tls_key": str(tmp_path / "key.pem")}
+    files = Files(tmp_path)
+    tls = dict(zip(("tls_certificate", "tls_key"), files.issue("own", "localhost"), strict=True))
     with serving(hsts="8760h", listeners="http=plain:127.0.0.1:0", **tls) as server:
         url = server.http_url.replace("127.0.0.1", "localhost")
-        response = httpx.get(f"{url}/v2/health/live", verify=ssl.create_default_context(cafile=tmp_path / "ca.pem"))
+        response = httpx.get(f"{url}/v2/health/live", verify=files.context())
         assert response.headers["strict-transport-security"] == "max-age=31536000"
     with serving(hsts="8760h") as server:
         assert "strict-transport-security" not in httpx.get(f"{server.http_url}/v2/health/live").headers

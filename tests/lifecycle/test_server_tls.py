@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 import tritonclient.grpc as triton_grpc
 import tritonclient.http as triton_http
-import trustme
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
+from certificates import Files
 from http_by_hand import json_body
 from penstock import Client, ConfigError, Server, Tensor, model
 from serving_process import Serving
@@ -40,34 +40,6 @@ CALL = service_pb2.ModelInferRequest(
 @model(inputs=[Tensor("x", np.float32, [-1])], outputs=[Tensor("y", np.float32, [-1])])
 def same(x: Any) -> Any:
     return x
-
-
-class Files:
-    """PEM files in a folder, of an authority that exists only here."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.authority = trustme.CA()
-        self.ca = self.path("ca.pem")
-        self.authority.cert_pem.write_to_path(self.ca)
-
-    def path(self, name: str) -> str:
-        return str(self.folder / name)
-
-    def issue(self, name: str, *hosts: str) -> tuple[str, str]:
-        """The files of a new certificate and its key."""
-        issued = self.authority.issue_cert(*hosts)
-        certificate, key = self.path(f"{name}.pem"), self.path(f"{name}.key")
-        Path(certificate).write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-        issued.private_key_pem.write_to_path(key)
-        os.chmod(key, 0o600)
-        return certificate, key
-
-    def context(self, *client: str) -> ssl.SSLContext:
-        context = ssl.create_default_context(cafile=self.ca)
-        if client:
-            context.load_cert_chain(*client)
-        return context
 
 
 @pytest.fixture

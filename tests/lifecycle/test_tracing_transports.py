@@ -16,6 +16,7 @@ import trustme
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2_grpc
 
+from certificates import Files
 from collector import collecting
 from http_by_hand import infer, metric_at
 from penstock import ConfigError, Server, Tensor, model
@@ -29,7 +30,7 @@ def same(x: Any) -> Any:
     return x
 
 
-class Files(NamedTuple):
+class CollectorFiles(NamedTuple):
     """PEM files of an authority, of the collector, and of the server's client certificate."""
 
     ca: str
@@ -40,16 +41,9 @@ class Files(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    folder = tmp_path_factory.mktemp("tls")
-    authority = trustme.CA()
-    authority.cert_pem.write_to_path(str(folder / "ca.pem"))
-    names = []
-    for name, issued in (("own", authority.issue_cert("localhost")), ("client", authority.issue_cert("penstock"))):
-        (folder / f"{name}.pem").write_bytes(b"".join(blob.bytes() for blob in issued.cert_chain_pems))
-        issued.private_key_pem.write_to_path(str(folder / f"{name}.key"))
-        names += [str(folder / f"{name}.pem"), str(folder / f"{name}.key")]
-    return Files(str(folder / "ca.pem"), *names)
+def files(tmp_path_factory: pytest.TempPathFactory) -> CollectorFiles:
+    files = Files(tmp_path_factory.mktemp("tls"))
+    return CollectorFiles(files.ca, *files.issue("own", "localhost"), *files.issue("client", "penstock"))
 
 
 @pytest.fixture(autouse=True)
@@ -82,7 +76,7 @@ class TraceService(trace_service_pb2_grpc.TraceServiceServicer):
 
 @contextmanager
 def grpc_collector(
-    files: Files | None = None, *, wants_certificate: bool = False
+    files: CollectorFiles | None = None, *, wants_certificate: bool = False
 ) -> Iterator[tuple[TraceService, int]]:
     service = TraceService()
     server = grpc.server(ThreadPoolExecutor(2))
@@ -143,7 +137,7 @@ def test_lost_connection_is_replaced() -> None:
 
 
 @pytest.mark.parametrize("wants_certificate", [False, True])
-def test_spans_arrive_over_grpc_and_tls(files: Files, wants_certificate: bool) -> None:
+def test_spans_arrive_over_grpc_and_tls(files: CollectorFiles, wants_certificate: bool) -> None:
     own = {"otlp_certificate": files.client_certificate, "otlp_key": files.client_key} if wants_certificate else {}
     with (
         grpc_collector(files, wants_certificate=wants_certificate) as (service, port),
@@ -153,7 +147,7 @@ def test_spans_arrive_over_grpc_and_tls(files: Files, wants_certificate: bool) -
         until(lambda: "infer same" in service.spans, "the span")
 
 
-def test_variables_choose_grpc_and_tls(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_choose_grpc_and_tls(files: CollectorFiles, monkeypatch: pytest.MonkeyPatch) -> None:
     with grpc_collector(files, wants_certificate=True) as (service, port):
         for name, value in {
             "ENDPOINT": f"https://localhost:{port}",
@@ -170,7 +164,7 @@ def test_variables_choose_grpc_and_tls(files: Files, monkeypatch: pytest.MonkeyP
         assert service.metadata[0]["api-key"] == "secret"
 
 
-def test_spans_arrive_over_https(files: Files) -> None:
+def test_spans_arrive_over_https(files: CollectorFiles) -> None:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(files.certificate, files.key)
     with (
@@ -181,7 +175,9 @@ def test_spans_arrive_over_https(files: Files) -> None:
         collector.one("infer same")
 
 
-def test_untrusted_collector_gets_no_spans(files: Files, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_untrusted_collector_gets_no_spans(
+    files: CollectorFiles, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
     trustme.CA().cert_pem.write_to_path(str(tmp_path / "other.pem"))
     with grpc_collector(files) as (service, port):
         for ca, host, problem in [
@@ -195,7 +191,7 @@ def test_untrusted_collector_gets_no_spans(files: Files, tmp_path: Path, capfd: 
         assert service.spans == []
 
 
-def test_plain_collector_is_not_a_substitute_for_tls(capfd: pytest.CaptureFixture[str], files: Files) -> None:
+def test_plain_collector_is_not_a_substitute_for_tls(capfd: pytest.CaptureFixture[str], files: CollectorFiles) -> None:
     with grpc_collector() as (service, port), serving(f"grpcs://localhost:{port}", otlp_ca=files.ca) as server:
         infer(server.http_url, "same", X)
         until(lambda: metric_at(server.http_url, "penstock_spans_dropped_total") > 0, "dropped spans")
@@ -204,7 +200,7 @@ def test_plain_collector_is_not_a_substitute_for_tls(capfd: pytest.CaptureFixtur
 
 
 @pytest.mark.parametrize("name", ["otlp_ca", "otlp_certificate"])
-def test_unreadable_file_ends_the_start(name: str, files: Files, tmp_path: Path) -> None:
+def test_unreadable_file_ends_the_start(name: str, files: CollectorFiles, tmp_path: Path) -> None:
     given = {"otlp_ca": files.ca, "otlp_certificate": files.client_certificate, "otlp_key": files.client_key}
     missing = str(tmp_path / "missing.pem")
     server = serving("grpcs://localhost:1", **{**given, name: missing})
