@@ -121,6 +121,16 @@ def test_forwarded_clients_are_not_local() -> None:
         assert httpx.get(f"{server.http_url}/debug/stacks", headers=forwarded("127.0.0.1")).status_code == 403
 
 
+def test_forwarded_loopback_address_opens_no_shared_memory() -> None:
+    with Server(
+        who, http="127.0.0.1:0", grpc=None, trusted_proxies="10.0.0.0/8,127.0.0.1", shared_memory="local"
+    ) as server:
+        url = f"{server.http_url}/v2/systemsharedmemory/status"
+        assert httpx.get(url).status_code == 200
+        # A client in a trusted network writes what it likes.
+        assert httpx.get(url, headers=forwarded("127.0.0.2", "10.0.0.5")).status_code == 501
+
+
 @pytest.mark.parametrize(
     ("networks", "problem"),
     [

@@ -68,8 +68,8 @@ impl Dispatcher {
     fn forwarded(&self, headers: &HeaderMap) -> Option<Context> {
         let proxies = &self.context.app.config.trusted_proxies;
         let client = self.is_forwarded.then(|| forwarded::client(proxies, &self.context.client, headers)).flatten()?;
-        let local = client.address.is_some_and(|address| address.is_loopback());
-        Some(Context { local, local_peer: local, client: Arc::new(client), ..self.context.clone() })
+        // Whatever address it has: the proxy is between.
+        Some(Context { local: false, local_peer: false, client: Arc::new(client), ..self.context.clone() })
     }
 
     /// Returns the context of a refused request, with its client.
