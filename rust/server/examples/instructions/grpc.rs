@@ -85,9 +85,11 @@ pub(crate) fn exchange(stream: TcpStream, call: &str, message: &[u8], count: usi
     data.extend((message.len() as u32).to_be_bytes());
     data.extend(message);
     let mut body = Vec::new();
-    // The server's windows hold from the acknowledgement of its first frame, SETTINGS, on.
+    // Streams have the server's window from the acknowledgement of its first frame, SETTINGS, on; the connection has
+    // 64 KiB until its WINDOW_UPDATE, and larger messages end it.
     assert_eq!(read_frame(&mut reader, &mut body)[3], 4, "the first frame is SETTINGS");
     writer.write_all(&frame(4, 1, 0, &[])).expect("a running server");
+    while read_frame(&mut reader, &mut body)[3] != 8 {}
     for number in 0..count as u32 {
         let id = 2 * number + 1;
         let mut call = frame(1, 4, id, &head);
