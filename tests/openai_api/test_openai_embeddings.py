@@ -258,7 +258,7 @@ def test_unsuitable_models_are_rejected_at_declaration() -> None:
         openai.Embeddings(two, output="nothing")
     with pytest.raises(SignatureError, match="there is nothing to serve"):
         openai.routes()
-    with pytest.raises(SignatureError, match=r"takes Embeddings, Completions and Chat, not Model"):
+    with pytest.raises(SignatureError, match=r"takes Chat, Completions, Embeddings and their like, not Model"):
         openai.routes(batched)
     with pytest.raises(SignatureError, match="embeddings has two models of the name 'embed'; pass name="):
         openai.routes(openai.Embeddings(batched), openai.Embeddings(single))

@@ -14,6 +14,7 @@ from penstock.openai._errors import Refused
 from penstock.openai._events import Document, End, Part
 from penstock.openai._generating import Generating, Run
 from penstock.openai._options import check_once, streams, wants_usage
+from penstock.openai._served import Endpoint
 from penstock.openai._stops import stop_texts
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ class Chat(Generating):
         >>> serve(complete, openai.routes(openai.Completions(complete), openai.Chat(complete, template=as_prompt)))
     """
 
-    path = "chat/completions"
     example: ClassVar[dict[str, Any]] = {"messages": [{"role": "user", "content": "Hello"}]}
-    """Members of an example request, besides `model`."""
 
     def __init__(
         self,
@@ -65,6 +64,10 @@ class Chat(Generating):
         documents = template is None
         super().__init__(model, name=name, input=input, output=output, tokens=tokens, documents=documents)
         self._template = template
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The endpoints by path."""
+        return {"chat/completions": Endpoint(self.answer)}
 
     async def answer(self, body: Body, ctx: Context) -> Document | AsyncGenerator[Part, None]:
         """Returns the response: a document, or an iterator over the parts of a stream."""

@@ -12,6 +12,7 @@ from penstock.openai._body import Body
 from penstock.openai._events import Document, End, Part
 from penstock.openai._generating import Generating, Run
 from penstock.openai._options import check_once, streams, wants_usage
+from penstock.openai._served import Endpoint
 from penstock.openai._stops import stop_texts
 
 if TYPE_CHECKING:
@@ -46,9 +47,7 @@ class Completions(Generating):
         >>> serve(complete, openai.routes(openai.Completions(complete)))
     """
 
-    path = "completions"
     example: ClassVar[dict[str, Any]] = {"prompt": "Hello"}
-    """Members of an example request, besides `model`."""
 
     def __init__(
         self,
@@ -60,6 +59,10 @@ class Completions(Generating):
         tokens: Callable[[str], int] | None = None,
     ) -> None:
         super().__init__(model, name=name, input=input, output=output, tokens=tokens)
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The endpoints by path."""
+        return {"completions": Endpoint(self.answer)}
 
     async def answer(self, body: Body, ctx: Context) -> Document | AsyncGenerator[Part, None]:
         """Returns the response: a document, or an iterator over the parts of a stream."""

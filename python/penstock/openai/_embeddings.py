@@ -15,6 +15,7 @@ from penstock._spec.tensor import Tensor
 from penstock.errors import HandlerError
 from penstock.openai._body import Body
 from penstock.openai._errors import Refused
+from penstock.openai._served import Endpoint, Served
 from penstock.openai._tensors import TextInput, as_model, outputs_of, pick
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ MOST_TEXTS = 2048
 """Limit of texts in a request, as at OpenAI."""
 
 
-class Embeddings:
+class Embeddings(Served):
     """Serves a model at `/v1/embeddings`.
 
     The model's input is text: a row of a batch, a single text, or any number of texts with the shape [-1]. Its output
@@ -51,9 +52,7 @@ class Embeddings:
         >>> serve(minilm, openai.routes(openai.Embeddings(minilm, name="all-MiniLM-L6-v2")))
     """
 
-    path = "embeddings"
     example: ClassVar[dict[str, Any]] = {"input": "Hello"}
-    """Members of an example request, besides `model`."""
 
     def __init__(
         self,
@@ -80,6 +79,10 @@ class Embeddings:
         axes = [axis for axis in tensor.shape if axis != 1]
         numbers = (tensor.dtype is not None and tensor.dtype.kind in "fiu") or tensor.datatype in datatypes.WIDENED
         return numbers and len(axes) <= (2 if self._text.takes_several else 1)
+
+    def endpoints(self) -> dict[str, Endpoint]:
+        """The endpoints by path."""
+        return {"embeddings": Endpoint(self.answer)}
 
     async def answer(self, body: Body, ctx: Context) -> dict[str, Any]:
         """Returns the response, a document."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.errors import PenstockError
+from penstock.openai._events import event
 
-__all__ = ["ErrorResponse", "Refused", "error_response", "unknown_model"]
+__all__ = ["OPENAI", "ErrorForm", "ErrorResponse", "Refused", "error_response", "unknown_model"]
 
 
 class Refused(Exception):
@@ -22,6 +24,15 @@ class Refused(Exception):
     def __init__(self, message: str, param: str | None = None, *, status: int = 400, code: str | None = None) -> None:
         super().__init__(message)
         self.message, self.param, self.status, self.code = message, param, status, code
+
+
+class ErrorForm(NamedTuple):
+    """The form of errors of an API."""
+
+    body: Callable[[int, str, str | None, str | None], dict[str, Any]]
+    """Body of a response, from its status, the message, the member that it is about, and a code."""
+    event: Callable[[dict[str, Any]], bytes]
+    """The event of such a body in a stream."""
 
 
 class ErrorResponse(NamedTuple):
@@ -56,7 +67,7 @@ def unknown_model(name: object) -> Refused:
     return Refused(f"The model {name!r} does not exist", "model", status=404, code="model_not_found")
 
 
-def error_response(raised: Exception) -> ErrorResponse:
+def error_response(raised: Exception, form: ErrorForm) -> ErrorResponse:
     """The response for an exception. Errors of the server are logged."""
     headers: dict[str, str] = {}
     if isinstance(raised, Refused):
@@ -69,8 +80,11 @@ def error_response(raised: Exception) -> ErrorResponse:
     else:
         logging.getLogger("penstock.openai").error("a request failed", exc_info=raised)
         status, message, param, code = 500, f"The request failed: {type(raised).__name__}", None, None
-    error = {"message": message, "type": _type(status), "param": param, "code": code}
-    return ErrorResponse(status, {"error": error}, headers)
+    return ErrorResponse(status, form.body(status, message, param, code), headers)
+
+
+def _body(status: int, message: str, param: str | None, code: str | None) -> dict[str, Any]:
+    return {"error": {"message": message, "type": _type(status), "param": param, "code": code}}
 
 
 def _type(status: int) -> str:
@@ -79,3 +93,6 @@ def _type(status: int) -> str:
     if status == 403:
         return "permission_error"
     return "invalid_request_error" if status < 500 else "server_error"
+
+
+OPENAI = ErrorForm(_body, event)

@@ -12,6 +12,7 @@ from penstock._runtime.peers import Texts
 from penstock._spec.tensor import Tensor
 from penstock.openai._body import Body
 from penstock.openai._events import Document, Part, text_body
+from penstock.openai._served import Served
 from penstock.openai._stops import stop_texts
 from penstock.openai._tensors import TextInput, as_model, pick
 
@@ -67,7 +68,7 @@ class Run:
         self.reason = texts.stream.finish_reason or self.reason
 
 
-class Generating:
+class Generating(Served):
     """Base of models that generate text.
 
     Args:
@@ -78,9 +79,6 @@ class Generating:
         tokens: Counts the tokens of a text, for `usage`; default: `usage` is 0.
         documents: Set if the input is a JSON document.
     """
-
-    path: str
-    kind: str
 
     def __init__(
         self,

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any
 import penstock
 from penstock.errors import InvalidInput, SignatureError
 from penstock.openai._body import Body
-from penstock.openai._chat import Chat
-from penstock.openai._completions import Completions
-from penstock.openai._embeddings import Embeddings
-from penstock.openai._errors import Refused, error_response, unknown_model
+from penstock.openai._errors import OPENAI, ErrorForm, Refused, error_response, unknown_model
 from penstock.openai._events import DONE, End, Part, encode, event
+from penstock.openai._served import Endpoint, Served
 
 if TYPE_CHECKING:
     from penstock._core import Context
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["routes"]
 
-Served = Embeddings | Completions | Chat
 CONCURRENCY = 1024
 """Limit of concurrent requests."""
 
@@ -30,7 +27,7 @@ CONCURRENCY = 1024
 def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by: str = "penstock") -> Model[..., Any]:
     """Returns a model with the routes of OpenAI's API. The server needs it and the models that it calls.
 
-    The routes are `POST PREFIX/embeddings`, `/completions` and `/chat/completions`, if declared, and the two routes
+    The routes are those of the declared models, such as `POST PREFIX/chat/completions`, and the two routes
     `GET PREFIX/models` and `/models/{model}`. Requests share the queues and batches of their models with other clients.
 
     Args:
@@ -45,17 +42,18 @@ def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by:
     Example:
         >>> serve(embed, complete, openai.routes(openai.Embeddings(embed), openai.Completions(complete)))
     """
-    by_path: dict[str, dict[str, Served]] = {}
+    by_path: dict[str, dict[str, tuple[Served, Endpoint]]] = {}
     for one in served:
-        if not isinstance(one, Embeddings | Completions | Chat):
-            raise SignatureError(f"openai.routes takes Embeddings, Completions and Chat, not {one!r}")
-        named = by_path.setdefault(one.path, {})
-        if one.name in named:
-            raise SignatureError(f"openai.routes: {one.path} has two models of the name {one.name!r}; pass name=")
-        named[one.name] = one
+        if not isinstance(one, Served):
+            raise SignatureError(f"openai.routes takes Chat, Completions, Embeddings and their like, not {one!r}")
+        for path, endpoint in one.endpoints().items():
+            named = by_path.setdefault(path, {})
+            if one.name in named:
+                raise SignatureError(f"openai.routes: {path} has two models of the name {one.name!r}; pass name=")
+            named[one.name] = one, endpoint
     if not by_path:
         raise SignatureError(
-            "openai.routes: there is nothing to serve; give at least one Embeddings, Completions or Chat"
+            "openai.routes: there is nothing to serve; give at least one Chat, Completions or Embeddings"
         )
     prefix = f"/{prefix.strip('/')}".rstrip("/")
     handler = _Handler(prefix, by_path, owned_by)
@@ -76,7 +74,7 @@ def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by:
 
 
 class _Handler:
-    def __init__(self, prefix: str, by_path: dict[str, dict[str, Served]], owned_by: str) -> None:
+    def __init__(self, prefix: str, by_path: dict[str, dict[str, tuple[Served, Endpoint]]], owned_by: str) -> None:
         self._prefix, self._by_path, self._owned_by = prefix, by_path, owned_by
         self._names = list(dict.fromkeys(name for named in by_path.values() for name in named))
         self._started = int(time.time())
@@ -85,28 +83,34 @@ class _Handler:
         """Yields the response, in chunks if the request wants a stream."""
         if request.route is None:
             raise InvalidInput(f"model {ctx.model_name!r} answers HTTP requests to OpenAI's paths only")
+        method, path = str(request.route).split(f" {self._prefix}/", 1)
+        form = OPENAI
         try:
-            given = await self._given(request, ctx)
+            if method == "GET":
+                given: Any = self._about(request.path_params.get("model"), ctx)
+            else:
+                form = next(iter(self._by_path[path].values()))[1].errors
+                body = Body(request.body)
+                given = await self._endpoint(path, body, ctx).answer(body, ctx)
             if isinstance(given, dict):
                 yield penstock.Final(_json(given))
                 return
         except Exception as raised:
-            yield penstock.Final(_failed(raised))
+            yield penstock.Final(_failed(raised, form))
             return
         async with aclosing(given):
-            async for chunk in _sent(given):
+            async for chunk in _sent(given, form):
                 yield chunk
 
-    async def _given(self, request: penstock.Request, ctx: Context) -> Any:
-        method, path = str(request.route).split(f" {self._prefix}/", 1)
-        if method == "GET":
-            return self._about(request.path_params.get("model"), ctx)
-        named, body = self._by_path[path], Body(request.body)
+    def _endpoint(self, path: str, body: Body, ctx: Context) -> Endpoint:
+        """The endpoint of a path and of the model that a body names."""
         requested = body.needed("model")
-        served = named.get(requested) if isinstance(requested, str) else None
-        if served is None or not ctx.client.may_use(served.model.name):
+        served, endpoint = (
+            self._by_path[path].get(requested, (None, None)) if isinstance(requested, str) else (None,) * 2
+        )
+        if served is None or endpoint is None or not ctx.client.may_use(served.model.name):
             raise self._missing(requested, path, ctx)
-        return await served.answer(body, ctx)
+        return endpoint
 
     def _missing(self, requested: object, path: str, ctx: Context) -> Refused:
         if requested in self._visible(ctx):
@@ -116,7 +120,7 @@ class _Handler:
     def _visible(self, ctx: Context) -> list[str]:
         """The names of models that the client's key allows."""
         served = [pair for named in self._by_path.values() for pair in named.items()]
-        allowed = {name for name, one in served if ctx.client.may_use(one.model.name)}
+        allowed = {name for name, (one, _) in served if ctx.client.may_use(one.model.name)}
         return [name for name in self._names if name in allowed]
 
     def _about(self, name: str | None, ctx: Context) -> dict[str, Any]:
@@ -131,7 +135,7 @@ class _Handler:
         return {"id": name, "object": "model", "created": self._started, "owned_by": self._owned_by}
 
 
-async def _sent(parts: AsyncIterator[Part]) -> AsyncIterator[Any]:
+async def _sent(parts: AsyncIterator[Part], form: ErrorForm) -> AsyncIterator[Any]:
     """Parts in their wire form. An error before the first one determines the status; a later one is an event."""
     begun = False
     try:
@@ -147,7 +151,7 @@ async def _sent(parts: AsyncIterator[Part]) -> AsyncIterator[Any]:
             else:
                 yield part
     except Exception as raised:
-        yield penstock.Final(event(error_response(raised).body) if begun else _failed(raised))
+        yield penstock.Final(form.event(error_response(raised, form).body) if begun else _failed(raised, form))
 
 
 def _stream(body: bytes) -> penstock.Response:
@@ -158,8 +162,8 @@ def _json(document: dict[str, Any]) -> penstock.Response:
     return penstock.Response(encode(document), content_type="application/json")
 
 
-def _failed(raised: Exception) -> penstock.Response:
-    error = error_response(raised)
+def _failed(raised: Exception, form: ErrorForm) -> penstock.Response:
+    error = error_response(raised, form)
     return penstock.Response(
         encode(error.body), status=error.status, headers=error.headers, content_type="application/json"
     )

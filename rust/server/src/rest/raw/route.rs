@@ -56,8 +56,10 @@ impl Target {
     }
 }
 
-/// Finds the target of a method and a path. A path that is not UTF-8 once decoded has none. \n /// \n /// # Errors \n
-/// /// The methods of the path, where it has others.
+/// Finds the target of a method and a path. A path that is not UTF-8 once decoded has none.
+///
+/// # Errors
+/// The methods of the path, where it has others.
 pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Result<Option<Target>, String> {
     let decoded = |segment| percent_decode_str(segment).decode_utf8().ok();
     let segments = path.strip_prefix('/').and_then(|path| path.split('/').map(decoded).collect());
@@ -70,8 +72,7 @@ pub(crate) fn find(app: &App, method: &Method, path: &str) -> std::result::Resul
 }
 
 /// Finds a declared route that replaces a path of V2 inference. Requests with raw tensors are excluded: the server
-/// decodes
-/// them.
+/// decodes them.
 pub(crate) fn find_infer(app: &App, path: &str, headers: &HeaderMap) -> Option<Target> {
     if headers.contains_key(JSON_LENGTH) {
         return None;

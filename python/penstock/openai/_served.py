@@ -1,0 +1,43 @@
+"""Base of what `routes` serves: a model, and its endpoints."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+from penstock.openai._body import Body
+from penstock.openai._errors import OPENAI, ErrorForm
+from penstock.openai._events import Document, Part
+
+if TYPE_CHECKING:
+    from penstock._core import Context
+    from penstock._model.model import Model
+
+__all__ = ["Endpoint", "Served"]
+
+
+class Endpoint(NamedTuple):
+    """One path of a model."""
+
+    answer: Callable[[Body, Context], Awaitable[Document | AsyncGenerator[Part, None]]]
+    """Returns the response: a document, or an iterator over the parts of a stream."""
+    errors: ErrorForm = OPENAI
+    """The form of errors."""
+
+
+class Served:
+    """A model and its endpoints.
+
+    Attributes:
+        model: The model, which the server needs too.
+        name: The `model` in requests.
+    """
+
+    model: Model[..., Any]
+    name: str
+    example: ClassVar[dict[str, Any]]
+    """Members of an example request to the first endpoint, besides `model`."""
+
+    def endpoints(self) -> Mapping[str, Endpoint]:
+        """The endpoints by path, without the prefix."""
+        raise NotImplementedError
