@@ -27,12 +27,17 @@ __all__ = [
     "BlockingStream",
     "CallEvents",
     "CallQueue",
+    "ChunkFormat",
     "ClientCertificate",
     "ClientIdentity",
     "CompletionQueue",
     "Context",
     "ControlChannel",
     "Donated",
+    "EventFormat",
+    "GeneratedChoice",
+    "Generation",
+    "GenerationBody",
     "HandlerMetrics",
     "InProcessServer",
     "InstanceChannel",
@@ -55,8 +60,6 @@ __all__ = [
     "Server",
     "Signals",
     "TensorHandle",
-    "TextBody",
-    "TextStream",
     "Worker",
     "available_processors",
     "check_keys_file",
@@ -1037,19 +1040,6 @@ class PeerStream:
     def poll(self, notifier: Notifier, ticket: int) -> list[dict[str, Any]] | None:
         """Returns the chunks if there are any; otherwise None, and the notifier reports `ticket` later."""
 
-    def text(
-        self, output: str, *, finish_reason: str | None, stops: list[str], retain: bool, deferred: bool
-    ) -> TextStream:
-        """Reads the stream as text from now on.
-
-        Args:
-            output: The output whose elements are the text. Invalid UTF-8 becomes U+FFFD.
-            finish_reason: The output whose last value is the finish reason.
-            stops: The text ends before the first of these, and the finish reason is "stop".
-            retain: Retains the text.
-            deferred: Notifies of many responses or the end, not of each response.
-        """
-
     @property
     def poll_after(self) -> float | None:
         """Seconds after which to poll again even without a notification; None without such a time."""
@@ -1058,19 +1048,53 @@ class PeerStream:
         """Cancels the call, unless it has ended."""
 
 @final
-class TextStream:
-    """Text of a call with a streamed response."""
+class ChunkFormat:
+    """The outputs of a model that generates, and how their chunks are read."""
+
+    def __new__(
+        cls, output: str, *, documents: bool, finish_reason: str | None, stops: list[str], retain: bool
+    ) -> ChunkFormat: ...
+
+@final
+class EventFormat:
+    """The form of a response: events of an API, or with `document` one JSON document."""
+
+    def __new__(
+        cls,
+        api: str,
+        head: str,
+        id: str,  # noqa: A002 - the name on the wire
+        *,
+        document: bool = False,
+        include_usage: bool = False,
+        continuous_usage: bool = False,
+        echo: list[str] = ...,
+        prompt_tokens: int = 0,
+    ) -> EventFormat: ...
+
+@final
+class GeneratedChoice:
+    """An answer, as far as it was retained."""
 
     @property
-    def text(self) -> str | None:
-        """Text so far; None if it is not retained, and while the server reads."""
-
+    def content(self) -> str: ...
     @property
-    def finish_reason(self) -> str | None:
-        """Finish reason so far; None without one, and while the server reads."""
+    def reasoning(self) -> str: ...
+    @property
+    def tool_arguments(self) -> list[str]: ...
+    @property
+    def finish_reason(self) -> str: ...
+    @property
+    def usage(self) -> tuple[int | None, int | None, int | None, int | None]:
+        """Tokens of the prompt, the answer, the cache and of reasoning, as far as the model gave them."""
 
-    def poll(self, notifier: Notifier, ticket: int, most: int) -> list[str] | None:
-        """Returns the texts if there are any, one for each response, up to `most`; an empty list at the end.
+@final
+class Generation:
+    """Answers of a model to one request, one for each call, as events of an API."""
+
+    def __new__(cls, streams: list[PeerStream], chunks: ChunkFormat, events: EventFormat) -> Generation: ...
+    def poll(self, notifier: Notifier, ticket: int) -> tuple[bytes, bool] | None:
+        """Returns events if there are any, and whether the answers have ended.
 
         Otherwise returns None, and the notifier reports `ticket` when polling again can succeed.
         """
@@ -1079,21 +1103,33 @@ class TextStream:
     def poll_after(self) -> float | None:
         """Seconds after which to poll again even without a notification; None without such a time."""
 
-    def body(self, before: str, after: str) -> TextBody:
-        """Hands the rest to the server. A streaming handler of raw requests yields the result.
-
-        The server sends `before`, the text as a JSON string and `after` for each response.
-        """
+    def rest(self) -> GenerationBody:
+        """Hands the rest to the server. A streaming handler of raw requests yields the result."""
 
     def poll_end(self, notifier: Notifier, ticket: int) -> bool | None:
         """Returns True once the server has sent the rest, or raises its error; otherwise as `poll`."""
 
+    def choices(self) -> list[GeneratedChoice]:
+        """Returns the answers so far."""
+
+    def finish(
+        self,
+        prompt_tokens: int,
+        completion_tokens: int,
+        cached_tokens: int | None = None,
+        reasoning_tokens: int | None = None,
+    ) -> bytes:
+        """Returns the last events, or the document."""
+
+    def fail(self, body: str, message: str, code: str | None) -> bytes:
+        """Returns the events of an error, which end the stream."""
+
     def close(self) -> None:
-        """Cancels the call, unless it has ended."""
+        """Cancels the calls, unless they have ended."""
 
 @final
-class TextBody:
-    """Chunk of a response that stands for the events of a text."""
+class GenerationBody:
+    """Chunk of a response that stands for the events of answers."""
 
 @final
 class Notifier:

@@ -113,7 +113,8 @@ def test_chat_model_may_accept_messages(client_of: ServeModels) -> None:
         for item in messages:
             yield f"{item['role']}={json.dumps(item['content'])};"
 
-    client = client_of(talk, openai.routes(openai.Chat(talk, tokens=lambda text: len(text.split()))))
+    chat = openai.Chat(talk, tokens=lambda text: len(text.split()), accepts={"image_url"})
+    client = client_of(talk, openai.routes(chat))
     image = [{"type": "text", "text": "what is this"}, {"type": "image_url", "image_url": {"url": "data:,x"}}]
     response = client.chat.completions.create(model="talk", messages=[{"role": "user", "content": image}])
     assert response.choices[0].message.content == f"user={json.dumps(image)};"
@@ -253,27 +254,42 @@ HELLO = [{"role": "user", "content": "hello"}]
         (COMPLETION, {"prompt": [1]}, "prompt",
          "'prompt' must be text here: a string or a list of strings, not tokens"),
         (COMPLETION, {"prompt": ["a"] * 129}, "prompt", "'prompt' has 129 strings, expected 128 at most"),
-        (COMPLETION, {"prompt": "a", "n": 2}, "n", "'n' other than 1 is not supported here"),
-        (COMPLETION, {"prompt": "a", "n": True}, "n", "'n' other than 1 is not supported here"),
-        (COMPLETION, {"prompt": "a", "best_of": 2}, "best_of", "'best_of' other than 1 is not supported here"),
-        (COMPLETION, {"prompt": "a", "logprobs": 2}, "logprobs", "'logprobs' is not supported here"),
+        (COMPLETION, {"prompt": "a", "n": 129}, "n", "'n' is 129, expected 1 to 128"),
+        (COMPLETION, {"prompt": "a", "n": True}, "n", "'n' must be an integer"),
+        (COMPLETION, {"prompt": "a", "best_of": 2}, "best_of", "'best_of' other than 'n' is not supported here"),
+        (COMPLETION, {"prompt": "a", "logprobs": 2}, "logprobs", "'logprobs' other than false is not supported here"),
         (COMPLETION, {"prompt": "a", "suffix": "z"}, "suffix", "'suffix' other than \"\" is not supported here"),
         (COMPLETION, {"prompt": "a", "stop": 3}, "stop", "'stop' must be a string or a list of 16 strings at most"),
         (COMPLETION, {"prompt": "a", "stream": "yes"}, "stream", "'stream' must be a boolean"),
-        (COMPLETION, {"prompt": "a", "logit_bias": {"3": 1}}, "logit_bias",
-         "'logit_bias' is not supported here: a parameter is a number, a string or a boolean"),
+        (COMPLETION, {"prompt": "a", "logit_bias": {"3": 1}}, "logit_bias", "'logit_bias' is not supported here"),
+        (COMPLETION, {"prompt": "a", "guided": {"3": 1}}, "guided",
+         "'guided' is not supported here: a parameter is a number, a string or a boolean"),
+        (COMPLETION, {"prompt": "a", "temperature": -1}, "temperature", "'temperature' is -1, expected 0 or more"),
+        (COMPLETION, {"prompt": "a", "top_p": 1.5}, "top_p", "'top_p' is 1.5, expected 1 or less"),
+        (COMPLETION, {"prompt": "a", "max_tokens": 1.5}, "max_tokens", "'max_tokens' must be an integer"),
+        (COMPLETION, {"prompt": "a", "max_tokens": 0}, "max_tokens", "'max_tokens' is 0, expected 1 or more"),
         (CHAT, {}, "messages", "'messages' is missing"),
         (CHAT, {"messages": []}, "messages", "'messages' must be a list of one message at least"),
         (CHAT, {"messages": ["hi"]}, "messages[0]", "'messages[0]' must be an object with a 'role'"),
         (CHAT, {"messages": [{"role": "user", "content": 3}]}, "messages[0].content",
          "'messages[0].content' must be a string or a list of parts"),
-        (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content",
-         "'messages[0].content' has a part that is not text, which is not supported here"),
+        (CHAT, {"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "messages[0].content[0]",
+         "'messages[0].content[0]' is of the type 'image_url', which is not supported here"),
+        (CHAT, {"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text",
+         "'messages[0].content[0].text' must be a string"),
+        (CHAT, {"messages": [{"role": "user", "content": [{"type": "sound"}]}]}, "messages[0].content[0].type",
+         "'messages[0].content[0].type' is 'sound', expected 'text' or another part's type"),
+        (CHAT, {"messages": [{"role": "tool", "content": "1"}]}, "messages[0].tool_call_id",
+         "'messages[0].tool_call_id' must be a string: the id of the call"),
         (CHAT, {"messages": HELLO, "tools": [{"type": "function"}]}, "tools", "'tools' is not supported here"),
         (CHAT, {"messages": HELLO, "response_format": {"type": "json_object"}}, "response_format",
          "'response_format' other than {\"type\": \"text\"} is not supported here"),
         (CHAT, {"messages": HELLO, "logprobs": True}, "logprobs", "'logprobs' other than false is not supported here"),
-        (CHAT, {"messages": HELLO, "n": 3}, "n", "'n' other than 1 is not supported here"),
+        (CHAT, {"messages": HELLO, "n": 0}, "n", "'n' is 0, expected 1 to 128"),
+        (CHAT, {"messages": HELLO, "reasoning_effort": "low"}, "reasoning_effort",
+         "'reasoning_effort' is not supported here"),
+        (CHAT, {"messages": HELLO, "parallel_tool_calls": False}, "parallel_tool_calls",
+         "'parallel_tool_calls' other than true is not supported here"),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("stream", [False, True])

@@ -132,8 +132,10 @@ def item(hint: Any) -> Any:
 
 
 def is_document(hint: Any) -> bool:
-    """True if a parameter with this hint takes a JSON document."""
+    """True if a parameter with this hint takes a JSON document. Of a union, one member suffices: `str | Delta`."""
     origin = typing.get_origin(hint) or hint
+    if origin in UNIONS:
+        return any(is_document(member) for member in typing.get_args(hint))
     if hint in (Any, object) or origin in LISTS or origin in OBJECTS:
         return True
     return isinstance(origin, type) and (

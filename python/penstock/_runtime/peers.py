@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from penstock import _core
@@ -14,9 +14,9 @@ from penstock import _core
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from penstock._core import PeerCall, PeerClient, PeerStream, TextStream
+    from penstock._core import PeerCall, PeerClient, PeerStream
 
-__all__ = ["Chunks", "Peer", "Peers", "Texts"]
+__all__ = ["Chunks", "Generation", "Peer", "Peers"]
 
 T = TypeVar("T")
 
@@ -179,42 +179,48 @@ class Chunks:
         self.close()
 
 
-class Texts:
-    """Text of a model that streams, for async handlers of raw requests.
+class Generation:
+    """Answers of a model that streams, for async handlers of raw requests.
 
     Args:
         peer: The model.
-        inputs: The inputs by name.
-        options: The keywords of `_core.PeerStream.text`.
+        calls: The inputs by name of each answer, and the parameters of its request.
+        chunks: How the model's chunks are read.
+        events: The form of the response.
 
     Attributes:
-        stream: The text; `text` and `finish_reason` are complete at the end.
+        native: The answers; complete at the end.
     """
 
-    __slots__ = ("stream",)
+    __slots__ = ("native",)
 
-    stream: TextStream
+    native: _core.Generation
 
-    def __init__(self, peer: Peer, inputs: Mapping[str, Any], **options: Any) -> None:
-        self.stream = peer._begin_stream([], dict(inputs)).text(**options)
+    def __init__(
+        self,
+        peer: Peer,
+        calls: Iterable[tuple[Mapping[str, Any], Mapping[str, _Parameter]]],
+        chunks: _core.ChunkFormat,
+        events: _core.EventFormat,
+    ) -> None:
+        streams = [peer.with_parameters(**parameters)._begin_stream([], dict(inputs)) for inputs, parameters in calls]
+        self.native = _core.Generation(streams, chunks, events)
 
-    async def read(self, most: int = 256) -> list[str]:
-        """The next texts, one for each response; empty at the end."""
-        return await wait(
-            lambda notifier, ticket: self.stream.poll(notifier, ticket, most), lambda: self.stream.poll_after
-        )
+    async def read(self) -> tuple[bytes, bool]:
+        """The next events, and whether the answers have ended."""
+        return await wait(self.native.poll, lambda: self.native.poll_after)
 
     async def ended(self) -> None:
-        """Waits until the server has sent `stream.body(...)`.
+        """Waits until the server has sent `native.rest()`.
 
         Raises:
-            PenstockError: the model's error, after the texts before it.
+            PenstockError: the model's error, after the events before it.
         """
-        await wait(self.stream.poll_end, lambda: None)
+        await wait(self.native.poll_end, lambda: None)
 
     async def aclose(self) -> None:
-        """Closes the model's generator."""
-        self.stream.close()
+        """Closes the model's generators."""
+        self.native.close()
 
 
 class _Waiting:

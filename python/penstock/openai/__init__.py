@@ -1,4 +1,4 @@
-"""OpenAI's routes for models: embeddings, completions and chats, for clients of that API.
+"""Routes of OpenAI's API for models, and Anthropic's messages: embeddings, completions and chats.
 
 Example:
     >>> from penstock import openai, serve
@@ -9,9 +9,20 @@ A client then asks with `OpenAI(base_url="http://HOST:8000/v1", api_key="-")`.
 
 from __future__ import annotations
 
-from penstock.openai._chat import Chat
+from penstock.openai._chats.chat import Chat
 from penstock.openai._completions import Completions
+from penstock.openai._deltas import Delta, TokenLogprob, ToolCall, TopLogprob, Usage
 from penstock.openai._embeddings import Embeddings
 from penstock.openai._routes import routes
 
-__all__ = ["Chat", "Completions", "Embeddings", "routes"]
+__all__ = [
+    "Chat",
+    "Completions",
+    "Delta",
+    "Embeddings",
+    "TokenLogprob",
+    "ToolCall",
+    "TopLogprob",
+    "Usage",
+    "routes",
+]

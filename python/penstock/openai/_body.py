@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from penstock._handler.json_text import find_surrogate, surrogate_message
 from penstock.openai._errors import Refused
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 __all__ = ["Body"]
 
@@ -33,12 +36,24 @@ class Body:
         if (path := find_surrogate(text, document)) is not None:
             raise Refused(surrogate_message(path), path)
         self._document: Mapping[str, Any] = document
+        self._prefix = ""
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any], where: str = "") -> Self:
+        """An object that was read already, which is the member `where` of a body."""
+        made = cls.__new__(cls)
+        made._document, made._prefix = document, f"{where}." if where else ""
+        return made
+
+    def where(self, name: str) -> str:
+        """The path of a member in the body."""
+        return self._prefix + name
 
     def needed(self, name: str) -> Any:
         """A required member."""
         value = self._document.get(name)
         if value is None:
-            raise Refused(f"{name!r} is missing", name)
+            raise Refused(f"'{self.where(name)}' is missing", self.where(name))
         return value
 
     def get(self, name: str, kind: type[T], default: T) -> T:
@@ -46,8 +61,8 @@ class Body:
         value = self._document.get(name)
         if value is None:
             return default
-        if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-            raise Refused(f"{name!r} must be {_NAMES[kind]}", name)
+        if not isinstance(value, kind) or (kind not in (bool, object) and isinstance(value, bool)):
+            raise Refused(f"'{self.where(name)}' must be {_NAMES[kind]}", self.where(name))
         return value
 
     def texts(self, name: str, most: int) -> list[str]:

@@ -41,6 +41,8 @@ class ErrorResponse(NamedTuple):
     status: int
     body: dict[str, Any]
     headers: dict[str, str]
+    message: str
+    code: str | None
 
 
 _STATUSES = {
@@ -80,7 +82,7 @@ def error_response(raised: Exception, form: ErrorForm) -> ErrorResponse:
     else:
         logging.getLogger("penstock.openai").error("a request failed", exc_info=raised)
         status, message, param, code = 500, f"The request failed: {type(raised).__name__}", None, None
-    return ErrorResponse(status, form.body(status, message, param, code), headers)
+    return ErrorResponse(status, form.body(status, message, param, code), headers, message, code)
 
 
 def _body(status: int, message: str, param: str | None, code: str | None) -> dict[str, Any]:

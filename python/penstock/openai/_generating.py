@@ -1,71 +1,65 @@
-"""Common part of completions and chats: generated text and its chunks."""
+"""Base of models that generate: their inputs and outputs, calls, numbers of tokens, and responses."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from penstock._runtime.peers import Texts
+from penstock import _core
+from penstock._runtime.peers import Generation
 from penstock._spec.tensor import Tensor
-from penstock.openai._body import Body
-from penstock.openai._events import Document, Part, text_body
+from penstock.errors import Cancelled, SignatureError
+from penstock.openai._errors import OPENAI, ErrorForm, error_response
+from penstock.openai._events import Document, End, Part
+from penstock.openai._member_inputs import MemberInputs
+from penstock.openai._members import DECLARED, PARTS
 from penstock.openai._served import Served
-from penstock.openai._stops import stop_texts
 from penstock.openai._tensors import TextInput, as_model, pick
 
 if TYPE_CHECKING:
-    from penstock._core import Context
+    from penstock._core import Context, GeneratedChoice
 
-__all__ = ["Generating", "Run"]
+__all__ = ["Ask", "Form", "Generating", "new_id"]
 
 FINISH_REASON = "finish_reason"
-KNOWN = frozenset(
-    {
-        "best_of",
-        "echo",
-        "function_call",
-        "functions",
-        "logprobs",
-        "messages",
-        "metadata",
-        "modalities",
-        "model",
-        "n",
-        "parallel_tool_calls",
-        "prompt",
-        "response_format",
-        "stop",
-        "store",
-        "stream",
-        "stream_options",
-        "suffix",
-        "tool_choice",
-        "tools",
-        "top_logprobs",
-    }
-)
-"""Members of a request that are not parameters of the model."""
 
 
-class Run:
-    """Generation of one text."""
+@dataclass(frozen=True)
+class Ask:
+    """Calls of a model for one request."""
 
-    def __init__(self, prompt: str, counted: str | None = None) -> None:
-        self.prompt = prompt
-        self.counted = prompt if counted is None else counted
-        """Text of the prompt whose tokens are counted."""
-        self.reason = "stop"
-        """Finish reason."""
-        self.text = ""
-        """Complete text, if it is retained."""
+    prompts: list[Any]
+    """The prompt of each answer: a text, a JSON document as text, or tokens."""
+    counted: list[str]
+    """Texts whose tokens are those of the prompts."""
+    members: Mapping[str, Any] = field(default_factory=dict)
+    """Members of the request that are inputs of the model."""
+    parameters: Mapping[str, bool | int | float | str] = field(default_factory=dict)
+    stops: list[str] = field(default_factory=list)
+    """The text ends before the first of these."""
 
-    def take_from(self, texts: Texts) -> None:
-        """Takes the text and the finish reason at the end of the text."""
-        self.text = texts.stream.text or ""
-        self.reason = texts.stream.finish_reason or self.reason
+
+@dataclass(frozen=True)
+class Form:
+    """The form of a response."""
+
+    api: str
+    head: Document
+    """Members that the document or each event has."""
+    id: str
+    stream: bool = False
+    include_usage: bool = False
+    continuous_usage: bool = False
+    echo: list[str] = field(default_factory=list)
+    needs_usage: bool = False
+    """The last event has numbers of tokens in any case."""
+    counts_prompt: bool = False
+    """The first event has the number of the prompt's tokens."""
+    errors: ErrorForm = OPENAI
 
 
 class Generating(Served):
@@ -74,9 +68,10 @@ class Generating(Served):
     Args:
         target: The model.
         name: The `model` in requests; default: the model's name.
-        input: Name of the text input; required if several inputs fit.
-        output: Name of the text output; required if several outputs fit.
-        tokens: Counts the tokens of a text, for `usage`; default: `usage` is 0.
+        input: Name of the input; required if several inputs fit.
+        output: Name of the output; required if several outputs fit.
+        tokens: Counts the tokens of a text, for `usage`; default: `usage` is what the model gives, else 0.
+        accepts: Members and types of content parts that the model accepts, besides the names of its optional inputs.
         documents: Set if the input is a JSON document.
     """
 
@@ -88,86 +83,123 @@ class Generating(Served):
         input: str | None,  # noqa: A002 - the API's name
         output: str | None,
         tokens: Callable[[str], int] | None,
+        accepts: Collection[str],
         documents: bool = False,
     ) -> None:
-        self.model = as_model(target, type(self).__name__)
+        kind = type(self).__name__
+        self.model = as_model(target, kind)
         self.name = self.model.name if name is None else name
-        what = f"{type(self).__name__}({self.model.name!r})"
-        self._text = TextInput(self.model, input, what, documents=documents)
+        what = f"{kind}({self.model.name!r})"
+        usual = "messages" if documents else "prompt"
+        self._text = TextInput(self.model, input, what, documents=documents, usual=usual)
         others = [one for one in self.model.outputs if one.name != FINISH_REASON]
-        self._output = pick(others, output, _is_text, f"{what}: its output")
+        self._output = pick(others, output, _is_generated, f"{what}: its output")
         self._has_reason = len(others) < len(self.model.outputs)
         self._tokens = tokens
+        self._inputs = MemberInputs(self.model, self._text.tensor.name)
+        if unknown := sorted(set(accepts) - DECLARED - PARTS):
+            expected = ", ".join(sorted(DECLARED | PARTS))
+            raise SignatureError(f"{what}: accepts has {unknown[0]!r}, expected some of: {expected}")
+        self._parts = PARTS & set(accepts)
+        self._accepted = (DECLARED & set(accepts)) | (DECLARED & self._inputs.names)
 
-    def texts(self, run: Run, body: Body, ctx: Context, *, retain: bool, deferred: bool = False) -> Texts:
-        """The generated text, up to a stop text of the request.
+    async def response(self, ask: Ask, form: Form, ctx: Context) -> bytes | AsyncGenerator[Part, None]:
+        """Calls the model. Returns the response: a document, or an iterator over the parts of a stream."""
+        counts_prompt = self._count_all(ask.counted) if form.counts_prompt and form.stream else 0
+        generation = self._generation(ask, form, ctx, counts_prompt)
+        if form.stream:
+            return self._events(generation, ask, form)
+        async with aclosing(generation):
+            ended = False
+            while not ended:
+                _, ended = await generation.read()
+            return generation.native.finish(*self._usage(ask, generation.native.choices()))
 
-        Args:
-            run: The generation.
-            body: The request.
-            ctx: The context of the route's handler.
-            retain: Retains the text, for `Run.text`.
-            deferred: Waits for many chunks or the end, not for each chunk.
-        """
-        parameters = body.rest(KNOWN)
-        if "max_completion_tokens" in parameters:
-            parameters.setdefault("max_tokens", parameters["max_completion_tokens"])
-        peer = ctx.models[self.model.name, self.model.version].with_parameters(**parameters)
-        return Texts(
-            peer,
-            self._text.arrays([run.prompt]),
-            output=self._output.name,
+    def _generation(self, ask: Ask, form: Form, ctx: Context, prompt_tokens: int) -> Generation:
+        counts = form.include_usage or form.needs_usage
+        chunks = _core.ChunkFormat(
+            self._output.name,
+            documents=self._output.document,
             finish_reason=FINISH_REASON if self._has_reason else None,
-            stops=stop_texts(body),
-            retain=retain,
-            deferred=deferred,
+            stops=ask.stops,
+            retain=not form.stream or (counts and self._tokens is not None),
         )
+        events = _core.EventFormat(
+            form.api,
+            json.dumps(form.head, ensure_ascii=False, separators=(",", ":")),
+            form.id,
+            document=not form.stream,
+            include_usage=form.include_usage,
+            continuous_usage=form.continuous_usage,
+            echo=form.echo,
+            prompt_tokens=prompt_tokens,
+        )
+        inputs, parameters = self._inputs.split(ask.members, ask.parameters)
+        calls = []
+        for index, prompt in enumerate(ask.prompts):
+            arrays = {**self._prompt_arrays(prompt), **self._inputs.arrays(_seeded(inputs, index))}
+            calls.append((arrays, _seeded(parameters, index)))
+        peer = ctx.models[self.model.name, self.model.version]
+        return Generation(peer, calls, chunks, events)
 
-    async def parts(
-        self, run: Run, body: Body, ctx: Context, form: Callable[[str], Document], *, retain: bool
-    ) -> AsyncGenerator[Part, None]:
-        """The events of the text's chunks. The first one is read here, as an error before it sets the status."""
-        async with aclosing(self.texts(run, body, ctx, retain=retain)) as texts:
-            if first := await texts.read(most=1):
-                yield [form(text) for text in first]
-                # Unlike a constant, a new id cannot be in a model's name.
-                yield text_body(texts.stream, form, uuid.uuid4().hex)
-                await texts.ended()
-            run.take_from(texts)
+    def _prompt_arrays(self, prompt: Any) -> dict[str, Any]:
+        return self._text.arrays([prompt])
 
-    async def complete(self, run: Run, body: Body, ctx: Context) -> Run:
-        """Generates the complete text."""
-        async with aclosing(self.texts(run, body, ctx, retain=True, deferred=True)) as texts:
-            while await texts.read():
-                pass
-            run.take_from(texts)
-        return run
+    async def _events(self, generation: Generation, ask: Ask, form: Form) -> AsyncGenerator[Part, None]:
+        """The events of a stream. The first ones are read here, as an error before them sets the status."""
+        native = generation.native
+        async with aclosing(generation):
+            first, ended = await generation.read()
+            yield first
+            try:
+                if not ended:
+                    yield native.rest()
+                    await generation.ended()
+                counts = form.include_usage or form.needs_usage
+                last = native.finish(*(self._usage(ask, native.choices()) if counts else (0, 0)))
+            except Cancelled:
+                raise
+            except Exception as raised:
+                error = error_response(raised, form.errors)
+                body = json.dumps(error.body, ensure_ascii=False, separators=(",", ":"))
+                last = native.fail(body, error.message, error.code)
+            yield End(last)
 
-    async def complete_all(self, runs: list[Run], body: Body, ctx: Context) -> list[Run]:
-        """Generates several complete texts concurrently."""
-        tasks = [asyncio.ensure_future(self.complete(run, body, ctx)) for run in runs]
-        try:
-            return await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
+    def _usage(self, ask: Ask, choices: list[GeneratedChoice]) -> tuple[int, int, int | None, int | None]:
+        """Tokens of the prompts and the answers: what the model gives, else what `tokens=` counts."""
+        given = [choice.usage for choice in choices]
+        prompt = next((usage[0] for usage in given if usage[0] is not None), None)
+        if prompt is None:
+            prompt = self._count_all(ask.counted)
+        completion = 0
+        for choice, usage in zip(choices, given, strict=True):
+            text = "" if self._tokens is None else "".join([choice.reasoning, choice.content, *choice.tool_arguments])
+            completion += self._count(text) if usage[1] is None else usage[1]
+        cached, reasoning = (_sum(usage[index] for usage in given) for index in (2, 3))
+        return prompt, completion, cached, reasoning
 
-    def usage(self, runs: list[Run]) -> dict[str, int]:
-        """Token counts of the request and its texts."""
-        prompt, completion = sum(self._count(run.counted) for run in runs), sum(self._count(run.text) for run in runs)
-        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
-
-    def counts(self, with_usage: bool) -> bool:
-        """True if the text of a stream is needed at its end."""
-        return with_usage and self._tokens is not None
-
-    def new_id(self, prefix: str) -> str:
-        """A new id of a response."""
-        return f"{prefix}-{uuid.uuid4().hex}"
+    def _count_all(self, texts: list[str]) -> int:
+        return sum(map(self._count, texts))
 
     def _count(self, text: str) -> int:
         return 0 if self._tokens is None else int(self._tokens(text))
 
 
-def _is_text(tensor: Tensor) -> bool:
-    return tensor.dtype is None and tensor.datatype == "BYTES" and not tensor.document
+def new_id() -> str:
+    """A new id of a response, without the prefixes of the API."""
+    return uuid.uuid4().hex
+
+
+def _seeded(values: dict[str, Any], index: int) -> dict[str, Any]:
+    """The values of one answer: several answers of one seed would be the same."""
+    seed = values.get("seed")
+    return {**values, "seed": seed + index} if index and isinstance(seed, int) else values
+
+
+def _sum(numbers: Any) -> int | None:
+    known = [number for number in numbers if number is not None]
+    return sum(known) if known else None
+
+
+def _is_generated(tensor: Tensor) -> bool:
+    return tensor.dtype is None and tensor.datatype == "BYTES"

@@ -11,7 +11,7 @@ import penstock
 from penstock.errors import InvalidInput, SignatureError
 from penstock.openai._body import Body
 from penstock.openai._errors import OPENAI, ErrorForm, Refused, error_response, unknown_model
-from penstock.openai._events import DONE, End, Part, encode, event
+from penstock.openai._events import End, Part, encode
 from penstock.openai._served import Endpoint, Served
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class _Handler:
                 form = next(iter(self._by_path[path].values()))[1].errors
                 body = Body(request.body)
                 given = await self._endpoint(path, body, ctx).answer(body, ctx)
-            if isinstance(given, dict):
+            if isinstance(given, dict | bytes):
                 yield penstock.Final(_json(given))
                 return
         except Exception as raised:
@@ -142,11 +142,9 @@ async def _sent(parts: AsyncIterator[Part], form: ErrorForm) -> AsyncIterator[An
         async for part in parts:
             if isinstance(part, End):
                 # One chunk with the last event: many clients leave then, and shall not count as cancelled.
-                body = b"".join([*map(event, part.documents), DONE])
-                yield penstock.Final(body if begun else _stream(body))
-            elif isinstance(part, list):
-                body = b"".join(map(event, part))
-                yield body if begun else _stream(body)
+                yield penstock.Final(part.events if begun else _stream(part.events))
+            elif isinstance(part, bytes):
+                yield part if begun else _stream(part)
                 begun = True
             else:
                 yield part
@@ -158,8 +156,9 @@ def _stream(body: bytes) -> penstock.Response:
     return penstock.Response(body, headers={"cache-control": "no-cache"}, content_type="text/event-stream")
 
 
-def _json(document: dict[str, Any]) -> penstock.Response:
-    return penstock.Response(encode(document), content_type="application/json")
+def _json(document: dict[str, Any] | bytes) -> penstock.Response:
+    body = document if isinstance(document, bytes) else encode(document)
+    return penstock.Response(body, content_type="application/json")
 
 
 def _failed(raised: Exception, form: ErrorForm) -> penstock.Response:

@@ -19,8 +19,8 @@ __all__ = ["Endpoint", "Served"]
 class Endpoint(NamedTuple):
     """One path of a model."""
 
-    answer: Callable[[Body, Context], Awaitable[Document | AsyncGenerator[Part, None]]]
-    """Returns the response: a document, or an iterator over the parts of a stream."""
+    answer: Callable[[Body, Context], Awaitable[Document | bytes | AsyncGenerator[Part, None]]]
+    """Returns the response: a document, also as JSON, or an iterator over the parts of a stream."""
     errors: ErrorForm = OPENAI
     """The form of errors."""
 

@@ -45,10 +45,26 @@ def pick(tensors: Iterable[Tensor], name: str | None, fits: Callable[[Tensor], b
 
 
 class TextInput:
-    """The input of a model for texts, one in each row."""
+    """The input of a model for texts, one in each row.
 
-    def __init__(self, served: Model[..., Any], name: str | None, what: str, *, documents: bool = False) -> None:
-        self.tensor = pick(served.inputs, name, lambda tensor: _takes_one_text(tensor, documents), f"{what}: its input")
+    Args:
+        served: The model.
+        name: The input's name; None for the only one that fits.
+        what: Prefix of messages.
+        documents: Set for JSON documents instead of texts.
+        usual: A name that precedes others.
+    """
+
+    def __init__(
+        self, served: Model[..., Any], name: str | None, what: str, *, documents: bool = False, usual: str = ""
+    ) -> None:
+        inputs = [*served.inputs]
+        if name is None and any(tensor.name == usual for tensor in inputs):
+            name = usual
+        elif name is None:
+            # Optional inputs are for other members of a request.
+            inputs = [tensor for tensor in inputs if not tensor.optional] or inputs
+        self.tensor = pick(inputs, name, lambda tensor: _takes_one_text(tensor, documents), f"{what}: its input")
         self.batched = served.batching is not None
         for other in served.inputs:
             if not other.optional and other.name != self.tensor.name:

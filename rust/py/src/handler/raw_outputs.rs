@@ -5,7 +5,7 @@ use crate::{
     convert::{from_any_array::tensor, from_numpy},
     definition::HandlerSpec,
     errors::{self, class_of},
-    peers::TextBody,
+    peers::GenerationBody,
     raw_request::{Response, body_of},
 };
 use bytes::Bytes;
@@ -99,7 +99,7 @@ fn one(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> 
         };
         return Ok(RequestOutput { parameters, ..own });
     }
-    if let Ok(text) = item.cast::<TextBody>() {
+    if let Ok(text) = item.cast::<GenerationBody>() {
         let head = ResponseHead { splice: Some(text.get().splice()), ..ResponseHead::default() };
         return Ok(RequestOutput { head: Some(Box::new(head)), ..RequestOutput::default() });
     }

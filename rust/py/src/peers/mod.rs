@@ -14,19 +14,20 @@ mod audience;
 mod call;
 mod call_graph;
 mod client;
+mod generation;
+mod generation_reader;
+mod generation_source;
 mod notifier;
 mod raw_request;
 mod request;
 mod stream;
 mod tensors;
-mod text_source;
-mod text_stream;
 mod wait;
 
 pub(crate) use audience::Audience;
 pub(crate) use call_graph::{CallGraph, Caller};
 pub(crate) use client::{CallerContext, PeerClient};
-pub(crate) use text_source::TextBody;
+pub(crate) use generation_source::GenerationBody;
 
 use crate::convert::tensor_handle::{Donated, TensorHandle};
 use pyo3::prelude::*;
@@ -36,8 +37,11 @@ pub(crate) fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<PeerClient>()?;
     module.add_class::<call::PeerCall>()?;
     module.add_class::<stream::PeerStream>()?;
-    module.add_class::<text_stream::TextStream>()?;
-    module.add_class::<TextBody>()?;
+    module.add_class::<generation::PyChunkFormat>()?;
+    module.add_class::<generation::PyEventFormat>()?;
+    module.add_class::<generation::Generation>()?;
+    module.add_class::<generation::GeneratedChoice>()?;
+    module.add_class::<GenerationBody>()?;
     module.add_class::<notifier::Notifier>()?;
     module.add_class::<TensorHandle>()?;
     module.add_class::<Donated>()

@@ -4,7 +4,6 @@ use super::{
     audience::Audience,
     notifier::Notifier,
     request::arrays_of,
-    text_stream::{TextOptions, TextStream},
     wait::{Answer, InFlight, Patience, answer, block},
 };
 use crate::{attach::detached, errors::raised};
@@ -172,7 +171,13 @@ impl PeerStream {
         self.stream.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self) -> PyResult<Stream> {
+    /// Returns the model's declaration.
+    pub(super) fn spec(&self) -> &ModelSpec {
+        &self.spec
+    }
+
+    /// Takes the stream, which another reader reads from now on.
+    pub(super) fn take(&self) -> PyResult<Stream> {
         self.lock().take().ok_or_else(|| PyRuntimeError::new_err("the stream was closed, or is read by another thread"))
     }
 
@@ -213,21 +218,6 @@ impl PeerStream {
             Poll::Ready(pieces) => self.arrays(py, pieces).map(Some),
             Poll::Pending => Ok(None),
         }
-    }
-
-    /// Reads the stream as text from now on.
-    #[pyo3(signature = (output, *, finish_reason, stops, retain, deferred))]
-    fn text(
-        &self,
-        py: Python<'_>,
-        output: &str,
-        finish_reason: Option<&str>,
-        stops: Vec<String>,
-        retain: bool,
-        deferred: bool,
-    ) -> PyResult<TextStream> {
-        let options = TextOptions { output, finish_reason, stops, retain, deferred };
-        TextStream::new(self.take()?, &self.spec, options).map_err(|error| raised(py, &error))
     }
 
     /// Seconds after which to poll again even without a notification.

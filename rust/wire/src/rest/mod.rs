@@ -12,6 +12,7 @@ mod encode;
 pub mod error;
 mod events;
 pub mod generate;
+pub mod generation;
 pub mod metadata;
 mod parameters;
 pub mod plain;
@@ -25,7 +26,6 @@ pub mod shared_memory;
 mod statistics;
 #[cfg(test)]
 pub(crate) mod testing;
-pub mod text_stream;
 mod triton_metrics;
 pub mod v1;
 mod values;

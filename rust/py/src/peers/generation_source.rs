@@ -1,8 +1,7 @@
-//! `_core.TextBody`: the rest of a model's text, which the server sends as events without the interpreter.
+//! `_core.GenerationBody`: the rest of a model's answers, which the server sends as events without the interpreter.
 
-use super::text_stream::TextReader;
+use super::generation_reader::GenerationReader;
 use penstock_core::{BodySource, Error, Kind, Result, SplicedBody};
-use penstock_wire::rest::text_stream::TextEvent;
 use pyo3::prelude::*;
 use std::{
     sync::{
@@ -13,14 +12,14 @@ use std::{
     time::Instant,
 };
 
-/// A chunk that stands for the events of a text.
+/// A chunk that stands for the events of answers.
 #[pyclass(frozen, module = "penstock._core")]
-pub(crate) struct TextBody(SplicedBody);
+pub(crate) struct GenerationBody(SplicedBody);
 
-impl TextBody {
-    pub(super) fn new(reader: TextReader, event: TextEvent, ending: &Arc<Ending>) -> Self {
+impl GenerationBody {
+    pub(super) fn new(reader: GenerationReader, ending: &Arc<Ending>) -> Self {
         let ending = Arc::clone(ending);
-        Self(SplicedBody::new(TextSource { reader: Some(reader), event, text: String::new(), ending }))
+        Self(SplicedBody::new(GenerationSource { reader: Some(reader), ending }))
     }
 
     /// The bytes for the server.
@@ -29,8 +28,8 @@ impl TextBody {
     }
 }
 
-/// The result of a text that the server has read.
-type Ended = (Option<TextReader>, Result<()>);
+/// The result of answers that the server has read.
+type Ended = (Option<GenerationReader>, Result<()>);
 
 /// The way back from the server to the handler.
 #[derive(Default)]
@@ -56,7 +55,7 @@ impl Ending {
         state.ended.take()
     }
 
-    /// Ends the text at its next poll.
+    /// Ends the answers at the next poll.
     pub(super) fn abandon(&self) {
         self.abandoned.store(true, Ordering::Release);
     }
@@ -74,39 +73,32 @@ impl Ending {
     }
 }
 
-/// Events of a text, one for each response with text.
-struct TextSource {
+/// Events of answers.
+struct GenerationSource {
     /// `None` after the end.
-    reader: Option<TextReader>,
-    event: TextEvent,
-    /// Text of one response.
-    text: String,
+    reader: Option<GenerationReader>,
     ending: Arc<Ending>,
 }
 
-impl TextSource {
+impl GenerationSource {
     fn end(&mut self, result: Result<()>) {
         self.ending.end((self.reader.take(), result));
     }
 }
 
-impl BodySource for TextSource {
+impl BodySource for GenerationSource {
     fn poll_bytes(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>, limit: usize) -> Poll<()> {
         let Some(reader) = self.reader.as_mut().filter(|_| !self.ending.abandoned.load(Ordering::Acquire)) else {
             return Poll::Ready(());
         };
-        while out.len() < limit {
-            match reader.poll_next(cx, &mut self.text) {
-                Poll::Ready(Ok(true)) if self.text.is_empty() => {}
-                Poll::Ready(Ok(true)) => self.event.write(out, &self.text),
-                Poll::Ready(ended) => {
-                    self.end(ended.map(|_| ()));
-                    return Poll::Ready(());
-                }
-                Poll::Pending => return Poll::Pending,
+        match reader.poll(cx, out, limit) {
+            Poll::Ready(ended) => {
+                // A reader that failed is returned too: it writes the events of the error.
+                self.end(ended);
+                Poll::Ready(())
             }
+            Poll::Pending => Poll::Pending,
         }
-        Poll::Pending
     }
 
     fn set_deferred(&mut self, deferred: bool) {
@@ -116,11 +108,11 @@ impl BodySource for TextSource {
     }
 
     fn poll_at(&self) -> Option<Instant> {
-        self.reader.as_ref()?.patience().next_check()
+        self.reader.as_ref()?.next_check()
     }
 }
 
-impl Drop for TextSource {
+impl Drop for GenerationSource {
     fn drop(&mut self) {
         // The model is cancelled before the handler continues.
         if self.reader.take().is_some() {

@@ -1,27 +1,10 @@
-//! Generated text in chunks: UTF-8 and stop texts across chunks, and events of one text each.
+//! Generated text in chunks: UTF-8 and stop texts across chunks.
 
-mod event;
-mod stops;
-mod utf8;
-
-pub use event::TextEvent;
-use stops::Stops;
-use utf8::Utf8;
+use super::{stops::Stops, utf8::Utf8};
 
 /// Decoder of one generated text, up to the first of its stop texts.
-///
-/// ```
-/// use penstock_wire::rest::text_stream::TextDecoder;
-///
-/// let mut decoder = TextDecoder::new(vec!["END".to_owned()]);
-/// let mut text = String::new();
-/// for chunk in [&b"caf\xc3"[..], b"\xa9 E", b"ND and more"] {
-///     decoder.feed(chunk, &mut text);
-/// }
-/// assert_eq!((&*text, decoder.has_stopped()), ("café ", true));
-/// ```
 #[derive(Debug)]
-pub struct TextDecoder {
+pub(super) struct TextDecoder {
     utf8: Utf8,
     /// `None` without stop texts.
     stops: Option<Stops>,
@@ -31,13 +14,12 @@ pub struct TextDecoder {
 
 impl TextDecoder {
     /// A decoder that ends the text before the first of `stops`. Empty ones are ignored.
-    #[must_use]
-    pub fn new(stops: Vec<String>) -> Self {
+    pub(super) fn new(stops: Vec<String>) -> Self {
         Self { utf8: Utf8::default(), stops: Stops::new(stops), decoded: String::new() }
     }
 
     /// Appends the text that a chunk completes. A character that is cut, and what may begin a stop text, is held back.
-    pub fn feed(&mut self, chunk: &[u8], out: &mut String) {
+    pub(super) fn feed(&mut self, chunk: &[u8], out: &mut String) {
         let Self { utf8, stops, decoded } = self;
         let Some(stops) = stops else { return utf8.feed(chunk, out) };
         decoded.clear();
@@ -45,8 +27,8 @@ impl TextDecoder {
         stops.feed(decoded, out);
     }
 
-    /// Appends the text that is held back, at the end of all chunks.
-    pub fn finish(&mut self, out: &mut String) {
+    /// Appends the text that is held back, at the end of the chunks of a text. More text may follow.
+    pub(super) fn finish(&mut self, out: &mut String) {
         let Self { utf8, stops, decoded } = self;
         let Some(stops) = stops else { return utf8.finish(out) };
         decoded.clear();
@@ -55,10 +37,9 @@ impl TextDecoder {
         stops.finish(out);
     }
 
-    /// Returns whether a stop text was found. Further chunks are ignored.
-    #[must_use]
-    pub fn has_stopped(&self) -> bool {
-        self.stops.as_ref().is_some_and(Stops::has_stopped)
+    /// Returns the stop text that was found. Further chunks are ignored.
+    pub(super) fn stop(&self) -> Option<&str> {
+        self.stops.as_ref()?.found()
     }
 }
 

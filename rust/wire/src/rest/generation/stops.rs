@@ -6,30 +6,33 @@ pub(super) struct Stops {
     stops: Vec<String>,
     /// Text that is held back.
     held: String,
-    stopped: bool,
+    /// Index of the stop text that was found.
+    found: Option<usize>,
 }
 
 impl Stops {
     /// A matcher of `stops`; `None` if all are empty.
     pub(super) fn new(mut stops: Vec<String>) -> Option<Self> {
         stops.retain(|stop| !stop.is_empty());
-        (!stops.is_empty()).then(|| Self { stops, held: String::new(), stopped: false })
+        (!stops.is_empty()).then(|| Self { stops, held: String::new(), found: None })
     }
 
     /// Appends the part of `chunk` that can be passed on.
     pub(super) fn feed(&mut self, chunk: &str, out: &mut String) {
-        if self.stopped {
+        if self.found.is_some() {
             return;
         }
         self.held.push_str(chunk);
         // The stop text that is complete first counts, so that the result does not depend on the chunks. Of several
         // that end there, the longest counts.
-        let ends =
-            self.stops.iter().filter_map(|stop| self.held.find(&**stop).map(|start| (start + stop.len(), start)));
-        if let Some((_, start)) = ends.min() {
+        let ends = self.stops.iter().enumerate().filter_map(|(index, stop)| {
+            let start = self.held.find(&**stop)?;
+            Some((start + stop.len(), start, index))
+        });
+        if let Some((_, start, index)) = ends.min() {
             out.push_str(&self.held[..start]);
             self.held.clear();
-            self.stopped = true;
+            self.found = Some(index);
             return;
         }
         let kept = self.stops.iter().map(|stop| overlap(&self.held, stop)).max().unwrap_or(0);
@@ -43,8 +46,9 @@ impl Stops {
         out.push_str(&std::mem::take(&mut self.held));
     }
 
-    pub(super) fn has_stopped(&self) -> bool {
-        self.stopped
+    /// Returns the stop text that was found.
+    pub(super) fn found(&self) -> Option<&str> {
+        self.found.map(|index| &*self.stops[index])
     }
 }
 
@@ -66,7 +70,7 @@ mod tests {
         };
         chunks.iter().for_each(|chunk| matcher.feed(chunk.as_ref(), &mut out));
         matcher.finish(&mut out);
-        (out, matcher.has_stopped())
+        (out, matcher.found().is_some())
     }
 
     #[test]

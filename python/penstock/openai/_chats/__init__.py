@@ -1,0 +1,1 @@
+"""Chats, and the APIs that ask for them: OpenAI's chat completions and responses, Anthropic's messages."""
