@@ -640,6 +640,16 @@ class RequestInfo:
     def cancelled(self) -> bool:
         """Whether the client has disconnected."""
 
+    def record_tokens(
+        self,
+        *,
+        prompt: int | None = None,
+        completion: int | None = None,
+        finish_reason: str | None = None,
+        operation: str | None = None,
+    ) -> None:
+        """As `Context.record_tokens`, of this request."""
+
 @final
 class SequenceInfo:
     """Step of a sequence."""
@@ -933,6 +943,28 @@ class Context:
     def metrics(self) -> HandlerMetrics:
         """Counters, gauges and histograms of the model, exposed at `/metrics`."""
 
+    def record_tokens(
+        self,
+        *,
+        prompt: int | None = None,
+        completion: int | None = None,
+        finish_reason: str | None = None,
+        operation: str | None = None,
+    ) -> None:
+        """Adds to the tokens of the only request, which are counted when the handler ends.
+
+        Args:
+            prompt: Tokens of the prompt.
+            completion: Generated tokens.
+            finish_reason: Reason for the end of the text, such as `stop` or `length`, for the request's span.
+            operation: `chat`, `text_completion` (the default), `embeddings` or `generate_content`, for the span.
+
+        Raises:
+            RuntimeError: the batch joins several requests, or the handler has ended.
+            TypeError: a count is not an integer, or there is none.
+            ValueError: a count or a sum is not from 0 to 2**53, or the operation is unknown.
+        """
+
     def counter(self, name: str, value: float = 1.0) -> None:
         """Adds to `penstock_custom_total{name="..."}`; see `metrics` for metrics with other names.
 
@@ -999,6 +1031,9 @@ class PeerClient:
 
     def in_flight(self, name: str, version: str | None) -> int:
         """Returns the client requests that a model has now, waiting or computed. Raises as `call` does."""
+
+    def record_tokens(self, name: str, version: str | None, counts: dict[str, int | str | None]) -> None:
+        """Counts the tokens of one request to a model: the arguments of `Peer.record_tokens`. Raises as `call` does."""
 
     def stream(
         self,

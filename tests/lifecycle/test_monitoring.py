@@ -18,7 +18,7 @@ import yaml
 
 import promql
 from http_by_hand import get, infer, json_body, metric_at, post
-from penstock import Cache, Processes, Server, Tensor, model
+from penstock import Cache, Context, Processes, Server, Tensor, model
 from penstock._cli.main import main
 from penstock._export import slo
 from waiting import PATIENCE, until
@@ -43,7 +43,8 @@ def cached(x: Any) -> Any:
 
 
 @model(name="yields", **FLOATS)
-def yields(x: Any) -> Iterator[Any]:
+def yields(x: Any, ctx: Context) -> Iterator[Any]:
+    ctx.record_tokens(prompt=3, completion=2)
     yield x
     yield x
 
@@ -73,6 +74,7 @@ def scrape(tmp_path_factory: pytest.TempPathFactory) -> str:
         host, port = str(server.grpc_address).rsplit(":", 1)
         with socket.create_connection((host, int(port)), timeout=PATIENCE) as raw, context.wrap_socket(raw):
             until(lambda: metric_at(url, "penstock_tls_handshakes_total", outcome="ok") == 1)
+        until(lambda: metric_at(url, "penstock_prompt_tokens_total", model="yields") == 3)
         until(lambda: metric_at(url, "penstock_restarts_total", model="replaced") >= 1)
         return get(url, "/metrics").body.decode()
 

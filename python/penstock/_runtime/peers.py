@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import weakref
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from penstock import _core
+from penstock._runtime.pending_calls import wait
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from penstock._core import PeerCall, PeerClient, PeerStream
 
 __all__ = ["Chunks", "Generation", "Peer", "Peers"]
-
-T = TypeVar("T")
 
 _Parameter = bool | int | float | str
 _Wait = Callable[[Callable[..., Any], Callable[[], "float | None"]], Awaitable[Any]]
@@ -83,6 +80,37 @@ class Peer:
             PenstockError: there is no such model, or this handler may not call it.
         """
         return self._client.in_flight(self.name, self.version)
+
+    def record_tokens(
+        self,
+        *,
+        prompt: int | None = None,
+        completion: int | None = None,
+        finish_reason: str | None = None,
+        operation: str | None = None,
+    ) -> None:
+        """Counts the tokens of one request to this model, where its caller knows them and it does not.
+
+        Call it once for each request, not if the model's handler records tokens by itself.
+
+        Args:
+            prompt: Tokens of the prompt.
+            completion: Generated tokens.
+            finish_reason: As of `Context.record_tokens`.
+            operation: As of `Context.record_tokens`.
+
+        Raises:
+            TypeError: a count is not an integer, or there is none.
+            ValueError: a count is not from 0 to 2**53, or the operation is unknown.
+            PenstockError: there is no such model, or this handler may not call it.
+        """
+        counts = {
+            "prompt": prompt,
+            "completion": completion,
+            "finish_reason": finish_reason,
+            "operation": operation,
+        }
+        self._client.record_tokens(self.name, self.version, counts)
 
     def __call__(self, /, *arrays: Any, **named: Any) -> Any:
         """Waits for the response with the GIL released. For plain handlers."""
@@ -221,50 +249,6 @@ class Generation:
     async def aclose(self) -> None:
         """Closes the model's generators."""
         self.native.close()
-
-
-class _Waiting:
-    """The pending calls of one event loop."""
-
-    def __init__(self) -> None:
-        self.notifier = _core.Notifier()
-        self.tickets = itertools.count()
-        self.futures: dict[int, asyncio.Future[None]] = {}
-
-    def deliver(self) -> None:
-        for ticket in self.notifier.take():
-            woken = self.futures.get(ticket)
-            if woken is not None and not woken.done():
-                woken.set_result(None)
-
-
-_OF_LOOPS: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Waiting] = weakref.WeakKeyDictionary()
-
-
-def _waiting_of(loop: asyncio.AbstractEventLoop) -> _Waiting:
-    waiting = _OF_LOOPS.get(loop)
-    if waiting is None:
-        waiting = _OF_LOOPS[loop] = _Waiting()
-        loop.add_reader(waiting.notifier.fileno(), waiting.deliver)
-    return waiting
-
-
-async def wait(poll: Callable[[_core.Notifier, int], T | None], patience: Callable[[], float | None]) -> T:
-    """Awaits a result of `poll`, which is called at each wake-up; the event loop runs other tasks meanwhile."""
-    loop = asyncio.get_running_loop()
-    waiting = _waiting_of(loop)
-    ticket = next(waiting.tickets)
-    try:
-        while True:
-            woken = waiting.futures[ticket] = loop.create_future()
-            if (result := poll(waiting.notifier, ticket)) is not None:
-                return result
-            if (left := patience()) is None:
-                await woken
-            else:
-                await asyncio.wait([woken], timeout=left)
-    finally:
-        del waiting.futures[ticket]
 
 
 def _inputs(arrays: tuple[Any, ...], named: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:

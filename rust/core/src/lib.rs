@@ -38,11 +38,11 @@ pub use reply::{
     Ticket, replies, reply,
 };
 pub use request::{
-    BodyChunks, BodySource, Client, ClientCertificate, ClientIdentity, DecodedInput, Headers, HttpRequest,
-    InferRequest, InferResponse, InterpreterTimes, ModelPatterns, Parameter, Parameters, Protocol, RawRequest,
-    RequestContext, RequestMetadata, RequestOutput, RequestedOutput, ResponseHead, ResponsePlan, RowFailures, Schedule,
-    SequenceId, SpanIds, SpanRecorder, SplicedBody, Step, Timings, TraceText, Traced, TracedBatch, classify,
-    enable_request_contexts, footprint, request_contexts_enabled,
+    BodyChunks, BodySource, Client, ClientCertificate, ClientIdentity, DecodedInput, GenAiOperation, Headers,
+    HttpRequest, InferRequest, InferResponse, InterpreterTimes, MAX_TOKENS, ModelPatterns, ModelUsage, Parameter,
+    Parameters, Protocol, RawRequest, RequestContext, RequestMetadata, RequestOutput, RequestedOutput, ResponseHead,
+    ResponsePlan, RowFailures, Schedule, SequenceId, SpanIds, SpanRecorder, SplicedBody, Step, Timings, TokenUsage,
+    TraceText, Traced, TracedBatch, classify, enable_request_contexts, footprint, request_contexts_enabled,
 };
 pub use route::{Route, RouteTable, TableMatch};
 pub use spec::{

@@ -248,6 +248,11 @@ impl Job {
         self.queue.instance(self.instance)
     }
 
+    /// Time of the cut.
+    pub fn cut_at(&self) -> Instant {
+        self.cut_at
+    }
+
     /// Time from the cut to `now`.
     pub(crate) fn running_until(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.cut_at)

@@ -1,7 +1,11 @@
 //! Traces of batches.
 
 use super::Job;
-use crate::{Error, InterpreterTimes, Part, SpanIds, TraceText, TracedBatch, request::traced};
+use crate::{
+    Error, InterpreterTimes, Part, SpanIds, TraceText, TracedBatch,
+    metrics::{Change, MetricRejected, MetricUpdate},
+    request::traced,
+};
 use std::time::Instant;
 
 /// Span of a batch: a child of its first traced request's span.
@@ -28,6 +32,20 @@ impl Job {
     /// Parent span for the computation, if the batch is traced.
     pub fn trace(&self) -> Option<&TraceText> {
         self.trace.as_ref().map(|trace| &trace.text)
+    }
+
+    /// Applies a metric update of the handler, from its process.
+    ///
+    /// # Errors
+    /// As [`ModelMetrics::record`](crate::metrics::ModelMetrics::record).
+    pub fn apply(&self, update: MetricUpdate) -> Result<(), MetricRejected> {
+        if let Change::Tokens(usage) = &update.change
+            && let Some(part) = self.parts.get(usage.place)
+            && let Some(traced) = traced(part.request.context.as_deref())
+        {
+            traced.set_usage(self.spec(), usage.clone());
+        }
+        self.metrics().record(update)
     }
 
     /// Trace of the batch's span, if it is recorded here.

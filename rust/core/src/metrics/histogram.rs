@@ -53,6 +53,12 @@ impl Histogram {
         Self::new([0.0005, 0.001, 0.0025].into_iter().chain(http).chain([30.0, 60.0]))
     }
 
+    /// Creates a histogram of 1, 2 and 5 times each power of ten, from `10^from` to `10^to`.
+    pub(crate) fn of_decades(from: i32, to: i32) -> Self {
+        let decade = |exponent: i32| [1.0, 2.0, 5.0].map(|digit| decimal(digit, exponent));
+        Self::new((from..to).flat_map(decade).chain([decimal(1.0, to)]))
+    }
+
     /// Creates a histogram of 10 us to about 120 s, in steps of a sixth: fine enough for percentiles.
     pub(crate) fn of_latencies() -> Self {
         Self::new(exponential_buckets(10e-6, 1.1665, 107))
@@ -97,6 +103,11 @@ impl Histogram {
         let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, added);
         bucket
     }
+}
+
+/// `digit * 10^exponent`, without the error of a multiplication with a negative power.
+fn decimal(digit: f64, exponent: i32) -> f64 {
+    if exponent < 0 { digit / 10_f64.powi(-exponent) } else { digit * 10_f64.powi(exponent) }
 }
 
 /// Counts of a histogram at one moment, or their difference between two moments.

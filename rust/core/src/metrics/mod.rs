@@ -13,6 +13,7 @@ mod stalls;
 pub mod statistics;
 mod text;
 mod tls;
+mod tokens;
 mod totals;
 mod traced_family;
 mod user;

@@ -4,6 +4,7 @@ use super::{
     histogram::Histogram,
     labels::{ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     statistics::Statistics,
+    tokens::{TokenFamilies, TokenMetrics},
     user::Recorder,
 };
 use crate::{InterpreterTimes, Kind, Protocol, batch::policy::Reason};
@@ -39,6 +40,9 @@ pub struct ModelMetrics {
     pub latency: Histogram,
     /// Times of streams' responses; `None` for a model that does not stream.
     pub stream: Option<StreamMetrics>,
+    pub(super) token_families: TokenFamilies,
+    /// Metrics of tokens, from the first request on whose tokens are recorded.
+    pub(super) tokens: OnceLock<TokenMetrics>,
     /// Rows in a batch.
     pub batch_size: Histogram,
     pub(super) handler: Seconds,

@@ -29,6 +29,7 @@ impl Metrics {
             seconds(),
             self.response_gap.clone(),
         );
+        self.tokens.register(registry);
         registry.register("batches", "Batches by the reason for their cut", self.batches.clone());
         registry.register("abandoned", "Requests abandoned before they were computed", self.abandoned.clone());
         registry.register(

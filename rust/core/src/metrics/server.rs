@@ -9,6 +9,7 @@ use super::{
     stalls::StallMetrics,
     statistics::Statistics,
     tls::TlsMetrics,
+    tokens::TokenFamilies,
     traced_family::TracedFamily,
     user::{Recorder, UserRegistry},
 };
@@ -20,7 +21,7 @@ use prometheus_client::{
 };
 use std::{
     fmt::{self, Write},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, OnceLock, PoisonError},
 };
 
 /// 20 us to about 84 s, doubling.
@@ -43,6 +44,7 @@ pub struct Metrics {
     pub(super) request: TracedFamily,
     pub(super) first_response: Family<ModelLabels, Histogram>,
     pub(super) response_gap: Family<ModelLabels, Histogram>,
+    pub(super) tokens: TokenFamilies,
     pub(super) batches: Family<BatchLabels, Counter>,
     pub(super) abandoned: Family<ModelLabels, Counter>,
     pub(super) displaced: Family<ModelLabels, Counter>,
@@ -116,6 +118,7 @@ impl Default for Metrics {
             request: TracedFamily::new(Histogram::of_requests),
             first_response: Family::new_with_constructor(Histogram::of_requests),
             response_gap: Family::new_with_constructor(Histogram::of_requests),
+            tokens: TokenFamilies::default(),
             batches: Family::default(),
             abandoned: Family::default(),
             displaced: Family::default(),
@@ -191,6 +194,8 @@ impl Metrics {
                 first_response: self.first_response.get_or_create(&labels).clone(),
                 response_gap: self.response_gap.get_or_create(&labels).clone(),
             }),
+            token_families: self.tokens.clone(),
+            tokens: OnceLock::new(),
             reasons: Reason::ALL.map(|reason| {
                 self.batches
                     .get_or_create(&BatchLabels {

@@ -14,6 +14,7 @@ mod row_failures;
 mod schedule;
 mod size;
 mod spliced_body;
+mod token_usage;
 mod trace;
 
 pub use self::{
@@ -28,6 +29,7 @@ pub use self::{
     row_failures::RowFailures,
     schedule::{Client, Schedule, SequenceId, Step},
     spliced_body::{BodySource, SplicedBody},
-    trace::{SpanIds, SpanRecorder, TraceText, Traced, TracedBatch},
+    token_usage::{GenAiOperation, MAX_TOKENS, TokenUsage},
+    trace::{ModelUsage, SpanIds, SpanRecorder, TraceText, Traced, TracedBatch},
 };
 pub(crate) use self::{schedule::LONGEST_ID, size::Lengths, trace::traced};

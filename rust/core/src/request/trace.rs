@@ -1,10 +1,10 @@
 //! Trace data of requests and batches. How spans are exported is up to the [`SpanRecorder`].
 
-use super::{InterpreterTimes, RequestContext};
+use super::{InterpreterTimes, RequestContext, TokenUsage};
 use crate::{Kind, ModelSpec};
 use std::{
     fmt,
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -35,6 +35,34 @@ pub struct Traced {
     pub state: String,
     /// Receiver of spans.
     pub recorder: Arc<dyn SpanRecorder>,
+    usage: Mutex<Option<Box<ModelUsage>>>,
+}
+
+/// Tokens of a request, and the model that computed them.
+#[derive(Debug)]
+pub struct ModelUsage {
+    /// The model.
+    pub model: Arc<ModelSpec>,
+    /// Its tokens.
+    pub usage: TokenUsage,
+}
+
+impl Traced {
+    /// Creates the trace of a request.
+    pub fn new(ids: SpanIds, state: String, recorder: Arc<dyn SpanRecorder>) -> Self {
+        Self { ids, state, recorder, usage: Mutex::default() }
+    }
+
+    /// Sets the tokens of the request so far.
+    pub fn set_usage(&self, model: &Arc<ModelSpec>, usage: TokenUsage) {
+        let usage = Box::new(ModelUsage { model: Arc::clone(model), usage });
+        *self.usage.lock().unwrap_or_else(PoisonError::into_inner) = Some(usage);
+    }
+
+    /// Takes the tokens of the request.
+    pub fn take_usage(&self) -> Option<Box<ModelUsage>> {
+        self.usage.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
 }
 
 /// Receiver of spans.

@@ -1,9 +1,12 @@
 //! Metric updates of a handler, on their way from its process.
 
 use super::values::Pairs;
-use penstock_core::metrics::{Change, MetricUpdate, Observations};
+use penstock_core::{
+    GenAiOperation, TokenUsage,
+    metrics::{Change, MetricUpdate, Observations},
+};
 use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 /// One update.
 #[derive(Debug, Serialize, Deserialize)]
@@ -20,6 +23,36 @@ enum ChangeMessage<'a> {
     Add(f64),
     Set(f64),
     Observe { counts: Cow<'a, [u64]>, sum: f64 },
+    Tokens(#[serde(borrow)] TokensMessage<'a>),
+}
+
+/// Tokens of a request.
+#[derive(Debug, Serialize, Deserialize)]
+struct TokensMessage<'a> {
+    place: usize,
+    prompt: Option<u64>,
+    completion: Option<u64>,
+    duration: Duration,
+    #[serde(borrow)]
+    finish_reason: Option<&'a str>,
+    operation: &'a str,
+}
+
+impl<'a> From<&'a TokenUsage> for TokensMessage<'a> {
+    fn from(usage: &'a TokenUsage) -> Self {
+        let &TokenUsage { place, prompt, completion, duration, ref finish_reason, operation } = usage;
+        let (finish_reason, operation) = (finish_reason.as_deref(), operation.name());
+        Self { place, prompt, completion, duration, finish_reason, operation }
+    }
+}
+
+impl TokensMessage<'_> {
+    /// The tokens; `None` for an unknown operation.
+    fn usage(self) -> Option<TokenUsage> {
+        let Self { place, prompt, completion, duration, finish_reason, operation } = self;
+        let (finish_reason, operation) = (finish_reason.map(str::to_owned), GenAiOperation::by_name(operation)?);
+        Some(TokenUsage { place, prompt, completion, duration, finish_reason, operation })
+    }
 }
 
 impl<'a> From<&'a MetricUpdate> for UpdateMessage<'a> {
@@ -31,6 +64,7 @@ impl<'a> From<&'a MetricUpdate> for UpdateMessage<'a> {
             Change::Observe(Observations { counts, sum }) => {
                 ChangeMessage::Observe { counts: Cow::Borrowed(counts), sum: *sum }
             }
+            Change::Tokens(usage) => ChangeMessage::Tokens(usage.into()),
         };
         Self { name, labels: labels.iter().map(|(label, value)| (&**label, &**value)).collect(), change }
     }
@@ -47,6 +81,7 @@ impl UpdateMessage<'_> {
             ChangeMessage::Observe { counts, sum } => {
                 Change::Observe(Observations { counts: counts.into_owned(), sum })
             }
+            ChangeMessage::Tokens(tokens) => Change::Tokens(tokens.usage()?),
         };
         let labels = self.labels.into_iter().map(owned).collect();
         let update = MetricUpdate { name: self.name.to_owned(), labels, change };
@@ -58,6 +93,7 @@ impl UpdateMessage<'_> {
 mod tests {
     use super::*;
     use crate::codec::values::{decode, encode};
+    use penstock_core::MAX_TOKENS;
     use proptest::prelude::*;
 
     fn round_trip(updates: &[MetricUpdate]) -> Option<Vec<MetricUpdate>> {
@@ -75,6 +111,16 @@ mod tests {
         let observed = Observations { counts: vec![1, 0, 4], sum: 2.5 };
         let all = [Change::Custom(2.0), Change::Add(0.5), Change::Set(-1.0), Change::Observe(observed)].map(update);
         assert_eq!(round_trip(&all).as_deref(), Some(&all[..]));
+        let tokens = TokenUsage {
+            place: 3,
+            prompt: Some(7),
+            completion: None,
+            duration: Duration::from_millis(5),
+            finish_reason: Some("stop".to_owned()),
+            operation: GenAiOperation::Chat,
+        };
+        let tokens = [MetricUpdate::tokens(tokens)];
+        assert_eq!(round_trip(&tokens).as_deref(), Some(&tokens[..]));
     }
 
     #[test]
@@ -84,6 +130,8 @@ mod tests {
             assert!(round_trip(&[update(Change::Custom(value))]).is_none());
             assert!(round_trip(&[update(Change::Observe(Observations { counts: vec![1], sum: value }))]).is_none());
         }
+        let tokens = TokenUsage { prompt: Some(MAX_TOKENS + 1), ..TokenUsage::default() };
+        assert!(round_trip(&[MetricUpdate::tokens(tokens)]).is_none());
         assert!(round_trip(&[MetricUpdate { name: "penstock_x".to_owned(), ..update(Change::Add(1.0)) }]).is_none());
     }
 

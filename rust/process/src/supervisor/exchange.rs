@@ -103,7 +103,7 @@ fn read(process: &mut Process, frame: &Frame, descriptor: Option<OwnedFd>, job: 
         return None;
     }
     for update in updates {
-        if let Some(line) = job.metrics().record(update).err().and_then(|unkept| job.metrics().log_line(&unkept)) {
+        if let Some(line) = job.apply(update).err().and_then(|unkept| job.metrics().log_line(&unkept)) {
             log(job.spec(), format_args!("{line}"));
         }
     }

@@ -13,3 +13,4 @@ pub(crate) mod ragged;
 pub(crate) mod record;
 pub(crate) mod tensor_handle;
 pub(crate) mod to_numpy;
+pub(crate) mod token_counts;

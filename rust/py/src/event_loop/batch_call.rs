@@ -90,6 +90,7 @@ impl BatchCall {
     fn respond_with(&self, py: Python<'_>, returned: PyResult<Bound<'_, PyAny>>) {
         let ended = Instant::now();
         let PendingResponse::Once(job) = self.take() else { return };
+        self.count_tokens();
         let parted = batch_output::tensors(py, job.spec(), &self.handler_spec, returned);
         let result = parted.map(|HandlerResult { outputs, failed, per_request }| BatchOutput {
             outputs,
@@ -101,7 +102,15 @@ impl BatchCall {
         detached(py, move || job.finish(result));
     }
 
+    /// Counts the tokens that the handler recorded.
+    fn count_tokens(&self) {
+        if let Some(context) = &self.context {
+            context.get().count_tokens();
+        }
+    }
+
     fn end_with(&self, py: Python<'_>, error: Error) {
+        self.count_tokens();
         match self.take() {
             PendingResponse::Once(job) => detached(py, move || job.finish(Err(error))),
             PendingResponse::Many(streaming) => detached(py, move || streaming.finish(Err(error))),
@@ -183,6 +192,7 @@ impl BatchCall {
     /// Ends the stream.
     fn end_stream(&self, py: Python<'_>) {
         let PendingResponse::Many(streaming) = self.take() else { return };
+        self.count_tokens();
         let times = self.times(Instant::now());
         detached(py, move || streaming.finish(Ok(times)));
     }

@@ -36,6 +36,9 @@ pub(crate) fn call(
     forks::end_copy(&job.spec().name);
     let CallTimes { ended, duration: handler, cpu: handler_cpu } = timer.stop();
     drop(in_trace);
+    if let Some(context) = &context {
+        context.get().count_tokens();
+    }
 
     let HandlerResult { outputs, failed, per_request } = batch_output::tensors(py, job.spec(), handler_spec, returned)?;
     Ok(BatchOutput {

@@ -1,18 +1,17 @@
-//! `penstock.Context` and `penstock.RequestInfo`: requests of the current batch, for its handler.
+//! `penstock.Context`: requests of the current batch, for its handler.
 
 use super::{
     metrics::HandlerMetrics,
+    request_info::RequestInfo,
+    request_tokens::RequestTokens,
     sequences::{SequenceInfo, Sequences},
 };
 use crate::{
-    convert::{
-        client_identity::ClientIdentity,
-        parameters::{parameter, to_python},
-    },
+    convert::{client_identity::ClientIdentity, parameters::parameter},
     peers::{Audience, Caller, CallerContext, PeerClient},
 };
 use penstock_core::{
-    CancelProbe, CompletionQueue, Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
+    Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
     metrics::{Change, Labels, MetricUpdate, ModelMetrics, check_increment},
 };
 use pyo3::{
@@ -26,84 +25,6 @@ use std::{
     time::Instant,
 };
 
-/// Metadata of one client's request.
-#[pyclass(frozen, module = "penstock._core")]
-#[derive(Debug)]
-pub(crate) struct RequestInfo {
-    caller: RequestMetadata,
-    spec: Arc<ModelSpec>,
-    #[pyo3(get)]
-    rows: usize,
-    #[pyo3(get)]
-    priority: u64,
-    #[pyo3(get)]
-    sequence: Option<Py<SequenceInfo>>,
-    until: Option<Instant>,
-    probe: Option<CancelProbe>,
-    /// The queue of the client's I/O thread.
-    completions: Option<CompletionQueue>,
-    /// The requested outputs of a raw request.
-    asked: Option<Box<[Box<str>]>>,
-}
-
-#[pymethods]
-impl RequestInfo {
-    #[getter]
-    fn id(&self) -> &str {
-        &self.caller.id
-    }
-
-    #[getter]
-    fn headers<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let headers = PyDict::new(py);
-        self.caller.headers.iter().try_for_each(|(name, value)| headers.set_item(name, value))?;
-        Ok(headers)
-    }
-
-    #[getter]
-    fn client(&self) -> ClientIdentity {
-        ClientIdentity::of(self.caller.client.as_ref())
-    }
-
-    #[getter]
-    fn parameters<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let parameters = PyDict::new(py);
-        for (name, value) in &self.caller.parameters {
-            parameters.set_item(name, to_python(py, value)?)?;
-        }
-        Ok(parameters)
-    }
-
-    #[getter]
-    fn outputs<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        if let Some(asked) = &self.asked {
-            return PyTuple::new(py, asked.iter().map(|name| &**name));
-        }
-        let outputs = &self.spec.outputs;
-        match &self.caller.outputs {
-            None => PyTuple::new(py, outputs.iter().map(|output| &*output.name)),
-            Some(asked) => {
-                let names = asked.iter().filter_map(|&index| outputs.get(index)).map(|output| &*output.name);
-                PyTuple::new(py, names.collect::<Vec<_>>())
-            }
-        }
-    }
-
-    #[getter]
-    fn deadline(&self) -> Option<f64> {
-        self.until.map(|until| until.saturating_duration_since(Instant::now()).as_secs_f64())
-    }
-
-    #[getter]
-    fn cancelled(&self) -> bool {
-        self.probe.as_ref().is_some_and(CancelProbe::is_cancelled)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("RequestInfo(id={:?}, rows={})", self.caller.id, self.rows)
-    }
-}
-
 /// Context of a handler call.
 #[pyclass(frozen, module = "penstock._core")]
 #[derive(Debug)]
@@ -116,6 +37,8 @@ pub(crate) struct Context {
     caller: Arc<Caller>,
     /// The span of the batch.
     trace: Option<TraceText>,
+    /// Time of the cut of the batch.
+    began: Instant,
 }
 
 impl Context {
@@ -123,10 +46,14 @@ impl Context {
     pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences, caller: &Arc<Caller>) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
         let keeps = spec.retries_on_oom() || spec.raw_requests;
+        let began = job.cut_at();
         let requests = job
             .parts_mut()
             .iter_mut()
-            .map(|part| {
+            .enumerate()
+            .map(|(place, part)| {
+                let traced = part.request.context.as_ref().and_then(|context| context.trace.clone());
+                let tokens = RequestTokens::new(place, began, traced);
                 // A batch that may run again, and a raw request, need their metadata later.
                 let caller = if keeps { part.request.metadata.clone() } else { part.request.metadata.take() };
                 let caller = caller.map(|caller| *caller).unwrap_or_default();
@@ -138,24 +65,26 @@ impl Context {
                 let (probe, spec) = (part.cancel_probe(), Arc::clone(&spec));
                 let completions = part.completions().filter(|_| spec.raw_requests).cloned();
                 let asked = part.request.raw.as_ref().and_then(|asked| asked.outputs.clone());
-                Py::new(py, RequestInfo { caller, spec, rows, priority, sequence, until, probe, completions, asked })
+                let info =
+                    RequestInfo { caller, spec, rows, priority, sequence, until, probe, completions, asked, tokens };
+                Py::new(py, info)
             })
             .collect::<PyResult<_>>()?;
         let metrics = Arc::clone(job.metrics());
         let (caller, trace) = (Arc::clone(caller), job.trace().cloned());
-        Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller, trace })
+        Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller, trace, began })
     }
 
     /// The properties of the requests that apply to calls of other models.
     fn caller_context(&self) -> CallerContext {
         let requests = || self.requests.iter().map(Py::get);
-        let (caller, completions) = match &self.requests[..] {
+        let (caller, completions, trace) = match &self.requests[..] {
             [one] => {
                 let one = one.get();
                 let caller = RequestMetadata { parameters: Parameters::new(), ..one.caller.clone() };
-                (caller, one.completions.clone())
+                (caller, one.completions.clone(), one.tokens.trace().cloned())
             }
-            _ => (RequestMetadata::default(), None),
+            _ => (RequestMetadata::default(), None, None),
         };
         CallerContext {
             audience: Audience {
@@ -169,6 +98,17 @@ impl Context {
             },
             priority: requests().map(|one| one.priority).filter(|&priority| priority > 0).min().unwrap_or(0),
             caller,
+            began: self.began,
+            trace,
+        }
+    }
+
+    /// Counts the tokens that the handler recorded, at its end.
+    pub(crate) fn count_tokens(&self) {
+        let ended = self.requests.iter().filter_map(|request| request.get().tokens.end());
+        for usage in ended {
+            // Nothing is refused: the counts were checked, and have no names.
+            let _ = self.metrics.record(MetricUpdate::tokens(*usage));
         }
     }
 
@@ -287,6 +227,18 @@ impl Context {
     #[getter]
     fn metrics(&self) -> HandlerMetrics {
         HandlerMetrics::new(Arc::clone(&self.spec), Arc::clone(&self.metrics))
+    }
+
+    #[pyo3(signature = (*, prompt = None, completion = None, finish_reason = None, operation = None))]
+    fn record_tokens(
+        &self,
+        py: Python<'_>,
+        prompt: Option<Bound<'_, PyAny>>,
+        completion: Option<Bound<'_, PyAny>>,
+        finish_reason: Option<String>,
+        operation: Option<String>,
+    ) -> PyResult<()> {
+        self.only(py)?.get().record_tokens(prompt, completion, finish_reason, operation)
     }
 
     #[pyo3(signature = (name, value = 1.0))]

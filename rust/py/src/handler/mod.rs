@@ -12,6 +12,8 @@ pub(crate) mod metrics;
 pub(crate) mod outputs;
 mod per_request;
 mod raw_outputs;
+pub(crate) mod request_info;
+mod request_tokens;
 mod row_errors;
 pub(crate) mod sequences;
 pub(crate) mod stream;

@@ -87,6 +87,9 @@ impl Generator<'_, '_> {
         let run = catch_unwind(AssertUnwindSafe(|| self.run(streaming)));
         let result = run.unwrap_or_else(|_| Err(panicked(streaming.job())));
         self.close(streaming.job());
+        if let Some(context) = &self.context {
+            context.get().count_tokens();
+        }
         result
     }
 

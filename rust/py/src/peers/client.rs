@@ -3,12 +3,12 @@
 use super::{audience::Audience, call::PeerCall, call_graph::Caller, request, stream::PeerStream};
 use crate::{
     attach::detached,
-    convert::parameters::parameter,
+    convert::{parameters::parameter, token_counts::TokenCounts},
     errors::{of_wrong_call, raised},
 };
-use penstock_core::{Error, InferRequest, Kind, Model, ModelSpec, RequestMetadata};
+use penstock_core::{Error, InferRequest, Kind, Model, ModelSpec, RequestMetadata, Traced, metrics::MetricUpdate};
 use pyo3::{prelude::*, types::PyDict};
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 /// Properties of a handler's requests that apply to its calls of other models.
 #[derive(Debug)]
@@ -18,6 +18,10 @@ pub(crate) struct CallerContext {
     pub(crate) priority: u64,
     /// Id and headers of the only request; empty with several.
     pub(crate) caller: RequestMetadata,
+    /// Time of the cut of the batch.
+    pub(crate) began: Instant,
+    /// Trace of the only request, if it is traced.
+    pub(crate) trace: Option<Arc<Traced>>,
 }
 
 /// Client of one batch.
@@ -105,6 +109,25 @@ impl PeerClient {
     #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
     fn in_flight(&self, py: Python<'_>, name: String, version: Option<String>) -> PyResult<i64> {
         Ok(self.find(py, &name, version.as_deref())?.metrics().in_flight.get())
+    }
+
+    /// Counts the tokens of one request to a model, which this handler knows.
+    #[expect(clippy::needless_pass_by_value, reason = "Python's strings are extracted into owned ones")]
+    fn record_tokens(
+        &self,
+        py: Python<'_>,
+        name: String,
+        version: Option<String>,
+        counts: TokenCounts<'_>,
+    ) -> PyResult<()> {
+        let usage = counts.usage(self.caller_context.began)?;
+        let model = self.find(py, &name, version.as_deref())?;
+        if let Some(trace) = &self.caller_context.trace {
+            trace.set_usage(model.spec(), usage.clone());
+        }
+        // Nothing is refused: the counts were checked, and have no names.
+        let _ = model.metrics().record(MetricUpdate::tokens(usage));
+        Ok(())
     }
 
     /// Creates a call with a streamed response. The request is sent at the first wait or poll.

@@ -2,7 +2,7 @@
 
 use super::{Change, DEFAULT_BUCKETS, Labels, MAX_SERIES, MetricRejected, MetricUpdate, registry::UserRegistry};
 use crate::{
-    ModelSpec,
+    ModelSpec, TokenUsage,
     metrics::{
         Metrics, ModelMetrics,
         labels::{CustomLabels, ModelLabels, Seconds},
@@ -30,8 +30,14 @@ pub(in crate::metrics) struct Recorder {
     buffer: Option<Mutex<Buffer>>,
 }
 
-/// Updates by metric: whether it is one of `penstock_custom_total`, its name, and its labels.
-type Buffer = HashMap<(bool, String, Labels), Change>;
+/// Updates for the server.
+#[derive(Debug, Default)]
+struct Buffer {
+    /// Changes by metric: whether it is one of `penstock_custom_total`, its name, and its labels.
+    changes: HashMap<(bool, String, Labels), Change>,
+    /// Tokens of requests.
+    tokens: Vec<TokenUsage>,
+}
 
 impl Recorder {
     pub(in crate::metrics) fn new(
@@ -68,8 +74,9 @@ impl ModelMetrics {
     /// Takes the buffered updates.
     pub fn take_buffered(&self) -> Vec<MetricUpdate> {
         let Some(buffer) = &self.recorder.buffer else { return Vec::new() };
-        let buffer = std::mem::take(&mut *buffer.lock().unwrap_or_else(PoisonError::into_inner));
-        buffer.into_iter().map(|((_, name, labels), change)| MetricUpdate { name, labels, change }).collect()
+        let Buffer { changes, tokens } = std::mem::take(&mut *buffer.lock().unwrap_or_else(PoisonError::into_inner));
+        let changes = changes.into_iter().map(|((_, name, labels), change)| MetricUpdate { name, labels, change });
+        changes.chain(tokens.into_iter().map(MetricUpdate::tokens)).collect()
     }
 
     /// Bucket bounds of a histogram.
@@ -84,8 +91,9 @@ impl ModelMetrics {
     /// Too many series, or the name belongs to a different metric.
     pub fn record(&self, update: MetricUpdate) -> Result<(), MetricRejected> {
         let recorder = &self.recorder;
-        match update.change {
-            Change::Custom(value) => recorder.custom(&self.labels, &update.name, value)?,
+        match &update.change {
+            Change::Tokens(usage) => self.count_tokens(usage),
+            &Change::Custom(value) => recorder.custom(&self.labels, &update.name, value)?,
             _ => {
                 let owner = (self.labels.model.as_str(), self.labels.version.as_str());
                 recorder.registry.record(owner, &update, self.buckets(&update.name))?;
@@ -111,7 +119,10 @@ impl ModelMetrics {
 
 fn note(buffer: &mut Buffer, update: MetricUpdate) {
     let MetricUpdate { name, labels, change } = update;
-    match buffer.entry((matches!(change, Change::Custom(_)), name, labels)) {
+    if let Change::Tokens(usage) = change {
+        return buffer.tokens.push(usage);
+    }
+    match buffer.changes.entry((matches!(change, Change::Custom(_)), name, labels)) {
         Entry::Vacant(place) => drop(place.insert(change)),
         Entry::Occupied(mut place) => match (place.get_mut(), change) {
             (Change::Add(sum), Change::Add(more)) | (Change::Custom(sum), Change::Custom(more)) => *sum += more,

@@ -99,7 +99,9 @@ impl UserRegistry {
         bounds: &[f64],
     ) -> Result<(), MetricRejected> {
         let kind = match &update.change {
-            Change::Custom(_) => return Err(MetricRejected::Wrong("it is not a metric of its own".to_owned())),
+            Change::Custom(_) | Change::Tokens(_) => {
+                return Err(MetricRejected::Wrong("it is not a metric of its own".to_owned()));
+            }
             Change::Add(_) => MetricKind::Counter,
             Change::Set(_) => MetricKind::Gauge,
             Change::Observe(seen) if seen.counts.len() == bounds.len() + 1 => MetricKind::Histogram,
@@ -155,6 +157,8 @@ fn claim(sizes: &mut HashMap<(String, String), usize>, (model, version): Owner<'
 
 fn change(series: Entry<'_, Labels, Value>, change: &Change, bounds: &[f64]) {
     match change {
+        // They are not metrics of a handler's own.
+        Change::Tokens(_) => {}
         Change::Custom(more) | Change::Add(more) => {
             let Value::Number(sum) = series.or_insert(Value::Number(0.0)) else { return };
             *sum += more;

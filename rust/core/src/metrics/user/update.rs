@@ -1,4 +1,6 @@
-//! Updates of metrics that handlers define, and the rules for names and labels.
+//! Updates of metrics by handlers, and the rules for names and labels.
+
+use crate::TokenUsage;
 
 /// Names and values, sorted by name.
 pub type Labels = Vec<(String, String)>;
@@ -38,6 +40,8 @@ pub enum Change {
     Set(f64),
     /// Adds to a histogram.
     Observe(Observations),
+    /// Counts the tokens of a request, in metrics of the server.
+    Tokens(TokenUsage),
 }
 
 /// Observed values by bucket.
@@ -95,6 +99,11 @@ impl MetricUpdate {
         Self::of(name, labels, Change::Observe(Observations::of(values, bounds)))
     }
 
+    /// Tokens of a request.
+    pub fn tokens(usage: TokenUsage) -> Self {
+        Self { name: String::new(), labels: Labels::new(), change: Change::Tokens(usage) }
+    }
+
     fn of(name: &str, mut labels: Labels, change: Change) -> Result<Self, String> {
         labels.sort_unstable();
         labels.iter_mut().for_each(|(_, value)| cut(value));
@@ -111,6 +120,7 @@ impl MetricUpdate {
         let Self { name, labels, change } = self;
         match change {
             Change::Custom(value) => return check_increment(name, *value),
+            Change::Tokens(usage) => return usage.check(),
             Change::Add(value) => check_increment(name, *value)?,
             Change::Set(_) => {}
             Change::Observe(Observations { sum, .. }) => check_increment(name, *sum)?,

@@ -48,7 +48,7 @@ impl Tracer {
         let ids = SpanIds { trace, span: self.ids.span() };
         let (parent, state) = parent.map_or((None, String::new()), |parent| (Some(parent.ids.span), parent.state));
         let recorder: Arc<dyn SpanRecorder> = Arc::clone(self) as Arc<dyn SpanRecorder>;
-        let traced = Arc::new(Traced { ids, state, recorder });
+        let traced = Arc::new(Traced::new(ids, state, recorder));
         Some(Arc::new(RequestTrace::new(Arc::clone(self), traced, parent, protocol, started)))
     }
 
