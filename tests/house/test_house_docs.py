@@ -130,7 +130,7 @@ def test_reasons_table_lists_every_reason_of_a_cut() -> None:
 
 def metrics() -> set[tuple[str, str, tuple[str, ...]]]:
     """Exposed name, type and labels of every metric, from their registration."""
-    names = ("server", "registration", "config", "keys", "refused", "stalls", "tls", "tokens")
+    names = ("server", "registration", "config", "keys", "refused", "stalls", "stream", "tls", "tokens")
     source = "".join(text(f"rust/core/src/metrics/{name}.rs") for name in names)
     unit = r"((?:Unit::Seconds|seconds\(\)),\s*)?"
     registered = re.findall(

@@ -172,6 +172,9 @@ def test_responses_of_streams_are_timed() -> None:
     assert metric(text, "penstock_first_response_seconds_count", model="yields") == 1
     assert metric(text, "penstock_response_gap_seconds_count", model="yields") == 2
     assert metric(text, "penstock_response_gap_seconds_sum", model="yields") >= 0.05
+    assert metric(text, "penstock_stream_responses_sum", model="yields") == 3
+    assert metric(text, "penstock_stream_responses_per_second_count", model="yields") == 1
+    assert 0 < metric(text, "penstock_stream_responses_per_second_sum", model="yields") <= 40
     assert metric(text, "penstock_request_seconds_count", model="yields", protocol="http") == 1
     assert metric(text, "penstock_request_seconds_sum", model="yields") >= 0.05
     assert 'penstock_first_response_seconds_count{model="checked"' not in text, "a model without streams has no series"
@@ -355,7 +358,7 @@ def test_triton_metric_names_are_exported_when_enabled() -> None:
     samples = {
         sample.labels.get("reason", name): sample.value
         for name, family in families.items()
-        if name.startswith("nv_") and not name.endswith("_us")
+        if name.startswith("nv_") and not name.endswith(("_us", "_ms"))
         for sample in family.samples
     }
     assert samples == {
@@ -370,6 +373,7 @@ def test_triton_metric_names_are_exported_when_enabled() -> None:
         "nv_cache_num_hits_per_model": 0,
         "nv_cache_num_misses_per_model": 0,
     }
+    assert families["nv_inference_first_response_histogram_ms"].samples == [], "checked does not stream"
     durations = {name: family.samples for name, family in families.items() if name.endswith("_us")}
     assert len(durations) == 5
     assert all(sample.labels == {"model": "checked", "version": "3"} for (sample,) in durations.values())

@@ -13,6 +13,11 @@ use std::{
     time::SystemTime,
 };
 
+/// OpenTelemetry's buckets of HTTP, in seconds, and some at both ends.
+const REQUESTS: [f64; 19] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0,
+];
+
 /// Number of buckets up to which they are searched in order.
 const MAX_LINEAR: usize = 32;
 
@@ -49,8 +54,13 @@ impl Histogram {
 
     /// Creates a histogram of 0.5 ms to 60 s for whole requests: OpenTelemetry's buckets of HTTP, and some at both ends.
     pub(crate) fn of_requests() -> Self {
-        let http = [0.005, 0.01, 0.025, 0.05, 0.075, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0];
-        Self::new([0.0005, 0.001, 0.0025].into_iter().chain(http).chain([30.0, 60.0]))
+        Self::new(REQUESTS)
+    }
+
+    /// Creates a histogram as [`Histogram::of_requests`] with a bucket more, 2 s, which Triton's of first responses has.
+    pub(crate) fn of_first_responses() -> Self {
+        let (short, long) = REQUESTS.split_at(REQUESTS.partition_point(|bound| *bound < 2.0));
+        Self::new(short.iter().chain(&[2.0]).chain(long).copied())
     }
 
     /// Creates a histogram of 1, 2 and 5 times each power of ten, from `10^from` to `10^to`.
@@ -139,6 +149,11 @@ impl Distribution {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
         let counts = self.counts.iter().zip(before).map(|(count, before)| count.saturating_sub(before)).collect();
         Self { counts, sum: (self.sum - earlier.sum).max(0.0) }
+    }
+
+    /// Number of values up to a bound, which is one of `bounds`.
+    pub fn up_to(&self, bounds: &[f64], bound: f64) -> u64 {
+        self.counts.iter().zip(bounds).filter(|(_, own)| **own <= bound).map(|(count, _)| count).sum()
     }
 
     /// Number of values.

@@ -11,6 +11,7 @@ mod sampled_clock;
 mod server;
 mod stalls;
 pub mod statistics;
+mod stream;
 mod text;
 mod tls;
 mod tokens;
@@ -22,11 +23,12 @@ pub use self::{
     config::ConfigMetrics,
     histogram::{Distribution, Histogram},
     keys::{DeniedReason, KeyMetrics},
-    model::{CacheMetrics, ModelMetrics, StreamMetrics},
+    model::{CacheMetrics, ModelMetrics},
     refused::RefusedMetrics,
     sampled_clock::SampledClock,
     server::Metrics,
     stalls::StallMetrics,
+    stream::{StreamMetrics, StreamProgress},
     text::{escape_label, write_head, write_sample},
     tls::{TlsMetrics, TlsOutcome},
     totals::MetricTotals,

@@ -4,6 +4,7 @@ use super::{
     histogram::Histogram,
     labels::{ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     statistics::Statistics,
+    stream::StreamMetrics,
     tokens::{TokenFamilies, TokenMetrics},
     user::Recorder,
 };
@@ -38,7 +39,7 @@ pub struct ModelMetrics {
     pub encode: Histogram,
     /// Seconds from a request's arrival to its response, of successful requests while the live page is open.
     pub latency: Histogram,
-    /// Times of streams' responses; `None` for a model that does not stream.
+    /// Metrics of streams' responses; `None` for a model that does not stream.
     pub stream: Option<StreamMetrics>,
     pub(super) token_families: TokenFamilies,
     /// Metrics of tokens, from the first request on whose tokens are recorded.
@@ -61,15 +62,6 @@ pub struct ModelMetrics {
     pub sequences: Gauge,
     /// Sequences ended by their idle timeout.
     pub sequences_lapsed: Counter,
-}
-
-/// Times of the responses of one model's streams.
-#[derive(Clone, Debug)]
-pub struct StreamMetrics {
-    /// Seconds from a request's arrival to its first response.
-    pub first_response: Histogram,
-    /// Seconds between two responses of a stream, as the handler gave them.
-    pub response_gap: Histogram,
 }
 
 /// Metrics of one model's cache.

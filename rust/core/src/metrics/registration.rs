@@ -17,18 +17,7 @@ impl Metrics {
     pub(super) fn register_requests(&self, registry: &mut Registry) {
         let seconds = || Unit::Seconds;
         registry.register("requests", "Requests by model, protocol and outcome", self.requests.clone());
-        registry.register_with_unit(
-            "first_response",
-            "Time from a request's arrival to the first response of its stream",
-            seconds(),
-            self.first_response.clone(),
-        );
-        registry.register_with_unit(
-            "response_gap",
-            "Time between two responses of a stream",
-            seconds(),
-            self.response_gap.clone(),
-        );
+        self.streams.register(registry);
         self.tokens.register(registry);
         registry.register("batches", "Batches by the reason for their cut", self.batches.clone());
         registry.register("abandoned", "Requests abandoned before they were computed", self.abandoned.clone());

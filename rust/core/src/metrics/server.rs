@@ -1,13 +1,14 @@
 //! All metrics. Handles are created once per model; requests only update them.
 
 use super::{
-    CacheMetrics, ModelMetrics, RefusedMetrics, StreamMetrics,
+    CacheMetrics, ModelMetrics, RefusedMetrics,
     config::ConfigMetrics,
     histogram::Histogram,
     keys::KeyMetrics,
     labels::{BatchLabels, CustomLabels, ModelLabels, PROTOCOLS, RequestLabels, RestartLabels, Seconds},
     stalls::StallMetrics,
     statistics::Statistics,
+    stream::StreamFamilies,
     tls::TlsMetrics,
     tokens::TokenFamilies,
     traced_family::TracedFamily,
@@ -42,8 +43,7 @@ pub struct Metrics {
     user: Arc<UserRegistry>,
     pub(super) requests: Family<RequestLabels, Counter>,
     pub(super) request: TracedFamily,
-    pub(super) first_response: Family<ModelLabels, Histogram>,
-    pub(super) response_gap: Family<ModelLabels, Histogram>,
+    pub(super) streams: StreamFamilies,
     pub(super) tokens: TokenFamilies,
     pub(super) batches: Family<BatchLabels, Counter>,
     pub(super) abandoned: Family<ModelLabels, Counter>,
@@ -116,8 +116,7 @@ impl Default for Metrics {
             user,
             requests: Family::default(),
             request: TracedFamily::new(Histogram::of_requests),
-            first_response: Family::new_with_constructor(Histogram::of_requests),
-            response_gap: Family::new_with_constructor(Histogram::of_requests),
+            streams: StreamFamilies::default(),
             tokens: TokenFamilies::default(),
             batches: Family::default(),
             abandoned: Family::default(),
@@ -190,10 +189,7 @@ impl Metrics {
             request: PROTOCOLS.map(|protocol| {
                 self.request.get_or_create(format!("{},protocol=\"{}\"", labels.text(), protocol.name()))
             }),
-            stream: spec.streams.then(|| StreamMetrics {
-                first_response: self.first_response.get_or_create(&labels).clone(),
-                response_gap: self.response_gap.get_or_create(&labels).clone(),
-            }),
+            stream: spec.streams.then(|| self.streams.of(&labels)),
             token_families: self.tokens.clone(),
             tokens: OnceLock::new(),
             reasons: Reason::ALL.map(|reason| {

@@ -7,7 +7,9 @@ use super::{
     wait::{Answer, InFlight, Patience, answer, block},
 };
 use crate::{attach::detached, errors::raised};
-use penstock_core::{Error, InferRequest, InferResponse, Model, ModelSpec, ResponseStream, Result};
+use penstock_core::{
+    Error, InferRequest, InferResponse, Model, ModelSpec, ResponseStream, Result, metrics::StreamProgress,
+};
 use pyo3::{exceptions::PyRuntimeError, prelude::*, types::PyDict};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -33,6 +35,7 @@ pub(super) struct Stream {
     patience: Patience,
     /// Wake-ups are for many chunks or the end; see [`ResponseStream::set_deferred`].
     deferred: bool,
+    progress: StreamProgress,
 }
 
 impl Stream {
@@ -85,10 +88,24 @@ impl Stream {
                 }
             },
         };
-        if last {
-            self.patience.ended(next.as_ref().and_then(|next| next.as_ref().err()));
-        }
+        self.count(next.as_ref(), last);
         Poll::Ready(next)
+    }
+
+    /// Counts a response, and the end.
+    fn count(&mut self, next: Option<&Result<InferResponse>>, last: bool) {
+        let error = next.and_then(|next| next.as_ref().err());
+        if let Some(stream) = &self.patience.model.metrics().stream {
+            if let Some(Ok(response)) = next {
+                self.progress.responded(stream, self.patience.began, response.timings.compute);
+            }
+            if last {
+                self.progress.end(stream, error.is_some());
+            }
+        }
+        if last {
+            self.patience.ended(error);
+        }
     }
 
     fn send(&self, request: InferRequest) -> Result<Source> {
@@ -121,6 +138,14 @@ impl Stream {
     /// Ends the call: a model that still computes is cancelled.
     pub(super) fn close(&mut self) {
         self.source = Source::Ended;
+        self.end_progress();
+    }
+
+    /// Counts the responses of a stream that was left before its end.
+    fn end_progress(&mut self) {
+        if let Some(stream) = &self.patience.model.metrics().stream {
+            self.progress.end(stream, true);
+        }
     }
 
     /// The limits of the wait.
@@ -152,6 +177,12 @@ impl Stream {
     }
 }
 
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.end_progress();
+    }
+}
+
 /// A call with a streamed response.
 #[pyclass(frozen, module = "penstock._core")]
 pub(crate) struct PeerStream {
@@ -164,7 +195,10 @@ impl PeerStream {
         let spec = Arc::clone(model.spec());
         let patience = Patience::new(model, request.schedule.priority, audience);
         let source = Source::Unsent(Box::new(request));
-        Self { spec, stream: Mutex::new(Some(Stream { source, patience, deferred: false })) }
+        Self {
+            spec,
+            stream: Mutex::new(Some(Stream { source, patience, deferred: false, progress: StreamProgress::default() })),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Option<Stream>> {

@@ -23,7 +23,8 @@ pub(super) type Answer = Pin<Box<dyn Future<Output = Result<InferResponse>> + Se
 pub(super) struct Patience {
     pub(super) model: Arc<Model>,
     audience: Audience,
-    began: Instant,
+    /// The time of the call.
+    pub(super) began: Instant,
     /// The time at which the model's queue expires the request, if it still waits there.
     expires: Option<Instant>,
 }

@@ -5,12 +5,9 @@ use crate::{
     observe::{RequestLog, spans::RequestTrace},
     state::App,
 };
-use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Timings};
+use penstock_core::{Error, Kind, Model, Protocol, ResponseHead, Timings, metrics::StreamProgress};
 use penstock_wire::DecodedRequest;
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Instant};
 
 /// Telemetry of a request with several responses. One that is dropped before its end
 /// was left by its client.
@@ -27,8 +24,7 @@ pub(crate) struct StreamTelemetry {
     /// Status that the model set.
     head_status: Option<u16>,
     timings: Timings,
-    /// Time of the last response since the cut of its batch; `None` before the first.
-    responded_at: Option<Duration>,
+    progress: StreamProgress,
     complete: bool,
     ended: bool,
 }
@@ -56,7 +52,7 @@ impl StreamTelemetry {
             status,
             head_status: None,
             timings: Timings::default(),
-            responded_at: None,
+            progress: StreamProgress::default(),
             complete: false,
             ended: false,
         }
@@ -89,20 +85,16 @@ impl StreamTelemetry {
 
     /// Records a response.
     pub(crate) fn responded(&mut self, timings: Timings, last: bool) {
-        self.time_response(timings.compute);
+        self.count_response(timings);
         self.timings = timings;
         self.complete |= last;
     }
 
-    /// Observes the time since the request, or since the last response, which needs no clock. Not inlined: the loops over
-    /// responses stay small.
+    /// Observes a response of a model that streams. Not inlined: the loops over responses stay small.
     #[inline(never)]
-    fn time_response(&mut self, at: Duration) {
+    fn count_response(&mut self, timings: Timings) {
         let Some(stream) = &self.model.metrics().stream else { return };
-        match self.responded_at.replace(at) {
-            None => stream.first_response.observe(self.started.elapsed().as_secs_f64()),
-            Some(before) => stream.response_gap.observe(at.saturating_sub(before).as_secs_f64()),
-        }
+        self.progress.responded(stream, self.started, timings.compute);
     }
 
     /// Sets the status of the whole response.
@@ -123,6 +115,9 @@ impl StreamTelemetry {
     fn end(&mut self, error: Option<&Error>) {
         if std::mem::replace(&mut self.ended, true) {
             return;
+        }
+        if let Some(stream) = &self.model.metrics().stream {
+            self.progress.end(stream, error.is_some());
         }
         let trace = self.trace.take();
         let recorder = Recorder {

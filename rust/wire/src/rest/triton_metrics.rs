@@ -35,6 +35,9 @@ const REASONS: [(&str, &[Kind]); 4] = [
     ("OTHER", &[Kind::Unavailable, Kind::Internal]),
 ];
 
+/// Buckets of times to the first response, in milliseconds.
+const FIRST_RESPONSE_BUCKETS: [u32; 4] = [100, 500, 2000, 5000];
+
 /// The families of all models, in the text form of OpenMetrics without its end.
 pub fn triton_metrics(models: &[Arc<Model>]) -> String {
     let now: Vec<_> = models.iter().map(|model| (labels(model), model.metrics().statistics.snapshot())).collect();
@@ -44,6 +47,7 @@ pub fn triton_metrics(models: &[Arc<Model>]) -> String {
     for family in COUNTED {
         counted(&mut text, family, &now);
     }
+    first_responses(&mut text, models);
     write_head(&mut text, "nv_inference_pending_request_count", "Requests that wait to be computed", "gauge");
     for (model, (labels, _)) in models.iter().zip(&now) {
         write_sample(&mut text, "nv_inference_pending_request_count", labels, model.metrics().queue_depth.get());
@@ -55,6 +59,24 @@ fn counted(text: &mut String, (name, help, value): Counted, models: &[(String, S
     write_head(text, name, help, "unknown");
     for (labels, now) in models {
         write_sample(text, name, labels, value(now));
+    }
+}
+
+/// Times to the first response of models that stream, from a histogram in seconds that has these buckets.
+fn first_responses(text: &mut String, models: &[Arc<Model>]) {
+    let name = "nv_inference_first_response_histogram_ms";
+    write_head(text, name, "Time from a request to the first response of its stream", "histogram");
+    for model in models {
+        let Some(stream) = &model.metrics().stream else { continue };
+        let labels = labels(model);
+        let (bounds, times) = (stream.first_response.bounds(), stream.first_response.distribution());
+        write_sample(text, &format!("{name}_count"), &labels, times.count());
+        write_sample(text, &format!("{name}_sum"), &labels, times.sum * 1e3);
+        for bucket in FIRST_RESPONSE_BUCKETS {
+            let count = times.up_to(bounds, f64::from(bucket) / 1e3);
+            write_sample(text, &format!("{name}_bucket"), &format!("{labels},le=\"{bucket}.0\""), count);
+        }
+        write_sample(text, &format!("{name}_bucket"), &format!("{labels},le=\"+Inf\""), times.count());
     }
 }
 
