@@ -202,6 +202,11 @@ class ServerConfig:
     otlp_ca: str | None = _setting(None, "text|off", "PEM file of the authorities of the collector's certificate")
     otlp_certificate: str | None = _setting(None, "text|off", "PEM file of the certificate for the collector")
     otlp_key: str | None = _setting(None, "text|off", "PEM file of its key")
+    otlp_gen_ai: bool = _setting(
+        False,
+        "switch",
+        "OpenTelemetry's gen_ai attributes on spans of requests whose tokens are recorded",
+    )
     trace_sampler: str = _setting(
         "auto",
         "text",
@@ -337,6 +342,7 @@ class ServerConfig:
             ca=self.otlp_ca,
             certificate=self.otlp_certificate,
             key=self.otlp_key,
+            gen_ai=self.otlp_gen_ai,
         )
 
     @property

@@ -91,6 +91,7 @@ def test_defaults() -> None:
         "otlp_ca": None,
         "otlp_certificate": None,
         "otlp_key": None,
+        "otlp_gen_ai": False,
         "trace_sampler": "auto",
         "server_name": None,
         "server_version": None,

@@ -15,7 +15,7 @@ import pytest
 
 from http_by_hand import Connection, HttpResponse, get, infer, is_closed, metric_at
 from live_events import Viewer
-from models import in_processes
+from models import in_processes, token_models
 from penstock import Batching, Context, InvalidInput, Server, Tensor, model
 from penstock.testing import Client
 from waiting import Gate, at_once, until
@@ -189,6 +189,17 @@ def test_instances_queue_and_requests_in_flight_are_shown() -> None:
         assert [future.result().status for future in futures] == [200] * 5
         viewer.until(lambda _: viewer.model("slow")["in_flight"] == 0 and not busy_states(viewer))
         assert sum(one["batches"] for one in viewer.model("slow")["instances"].values()) >= 3
+
+
+def test_generated_tokens_are_shown_once_a_model_records_some() -> None:
+    with (
+        Server(token_models.served("plain"), http="127.0.0.1:0", grpc=None) as server,
+        Viewer(server.http_url) as viewer,
+    ):
+        viewer.next()
+        assert viewer.state["models"]["plain/2"].get("tokens") is None
+        infer(server.http_url, "plain", {"x": np.ones(1, np.float32)})
+        viewer.until(lambda _: viewer.state["models"]["plain/2"].get("tokens"))
 
 
 def busy_states(viewer: Viewer) -> list[str]:

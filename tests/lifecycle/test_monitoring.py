@@ -102,6 +102,11 @@ def check_values(tree: Any, text: str) -> None:
                 assert set(value.split("|")) <= known[name, label], f"{name}{{{label}}}: {value}"
 
 
+def panels_of(dashboard: dict[str, Any]) -> list[dict[str, Any]]:
+    """All panels, those of collapsed rows too."""
+    return [panel for row in dashboard["panels"] for panel in (row, *row.get("panels", ()))]
+
+
 def templates(text: str) -> Set[str]:
     """Labels in the annotations of an alert."""
     return set(re.findall(r"\$labels\.(\w+)", text))
@@ -127,7 +132,7 @@ def test_rules_use_what_a_server_has(scrape: str, capsys: pytest.CaptureFixture[
 def test_dashboard_uses_what_a_server_has(scrape: str, capsys: pytest.CaptureFixture[str]) -> None:
     dashboard = json.loads(export(capsys, "grafana"))
     series = promql.scraped(scrape)
-    targets = [target for panel in dashboard["panels"] for target in panel.get("targets", ())]
+    targets = [target for panel in panels_of(dashboard) for target in panel.get("targets", ())]
     assert len(targets) > 40
     for target in targets:
         tree = promql.parse(target["expr"])
@@ -167,7 +172,9 @@ def test_dashboard_is_of_grafanas_types(capsys: pytest.CaptureFixture[str]) -> N
     # The check itself can fail.
     document["panels"][1]["gridPosition"] = {}
     assert unknown(document) == [".panels[1].gridPosition"]
-    panels = document["panels"]
+    panels = panels_of(document)
+    (collapsed,) = (panel for panel in panels if panel.get("collapsed"))
+    assert (collapsed["title"], len(collapsed["panels"])) == ("Streams and tokens", 8)
     assert len({panel["id"] for panel in panels}) == len(panels)
     cells = [
         (x, y)

@@ -59,6 +59,7 @@ GROUPS = {
         "otlp_ca",
         "otlp_certificate",
         "otlp_key",
+        "otlp_gen_ai",
         "trace_sampler",
         "docs",
         "live",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import SplitResult, unquote, urlsplit
 
 from penstock._config import access
@@ -15,6 +15,7 @@ _SCHEMES = {"http": (False, False), "https": (False, True), "grpc": (True, False
 
 _PORTS = {"http": 80, "https": 443, "grpc": 4317, "grpcs": 4317}
 _GRPC_PATH = "/opentelemetry.proto.collector.trace.v1.TraceService/Export"
+_GEN_AI = "gen_ai_latest_experimental"
 _SAMPLERS = ("always_on", "always_off", "traceidratio")
 _EXPECTED = "http://HOST[:PORT][/PATH], https://, grpc://HOST[:PORT], grpcs://, auto or off"
 
@@ -31,6 +32,7 @@ class Options:
         ca: `otlp_ca`.
         certificate: `otlp_certificate`.
         key: `otlp_key`.
+        gen_ai: `otlp_gen_ai`.
     """
 
     endpoint: str
@@ -40,6 +42,7 @@ class Options:
     ca: str | None = None
     certificate: str | None = None
     key: str | None = None
+    gen_ai: bool = field(default=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Exporter:
         service_name: Name of the service.
         ratio: Share of sampled requests.
         parent_based: Whether a client's decision applies first.
+        gen_ai: Whether spans have the attributes of OpenTelemetry's GenAI conventions.
     """
 
     endpoint: str
@@ -75,6 +79,7 @@ class Exporter:
     service_name: str
     ratio: float
     parent_based: bool
+    gen_ai: bool
 
 
 def read(options: Options, environ: Mapping[str, str]) -> Exporter | None:
@@ -116,6 +121,7 @@ def read(options: Options, environ: Mapping[str, str]) -> Exporter | None:
         service_name=environ.get("OTEL_SERVICE_NAME") or options.service,
         ratio=ratio,
         parent_based=parent_based,
+        gen_ai=options.gen_ai or _GEN_AI in environ.get("OTEL_SEMCONV_STABILITY_OPT_IN", "").split(","),
     )
 
 

@@ -77,6 +77,7 @@ class ServerOptions(TypedDict, total=False):
     otlp_ca: str | None
     otlp_certificate: str | None
     otlp_key: str | None
+    otlp_gen_ai: bool
     trace_sampler: str
     server_name: str | None
     server_version: str | None

@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-from penstock._export.panels import COLUMNS, Panel, Query, row
+from penstock._export.dashboard_rows import COLLAPSED, PLACE, ROWS
+from penstock._export.panels import COLUMNS, row
 
 __all__ = ["dashboard"]
 
 _HEIGHT = 8
-_PLACE = "job=~'$job',instance=~'$instance'"
-_MODEL = f"{_PLACE},model=~'$model'"
-_FAILED = f"{_MODEL},outcome!='ok'"
-_WITHIN = "[$__rate_interval]"
 
 
 def dashboard() -> dict[str, Any]:
     """The dashboard, to be imported or provisioned."""
     panels: list[dict[str, Any]] = []
     y = 0
-    for title, lines in _ROWS:
-        panels.append(row(title, len(panels) + 1, y))
+    number = 0
+    for title, lines in ROWS:
+        number += 1
+        heading = row(title, number, y, collapsed=title in COLLAPSED)
+        panels.append(heading)
+        # Grafana keeps the panels of a collapsed row in it.
+        places = heading["panels"] if heading["collapsed"] else panels
         y += 1
         for line in lines:
             x = 0
             for panel in line:
-                panels.append(panel.placed(len(panels) + 1, x, y, _HEIGHT))
+                number += 1
+                places.append(panel.placed(number, x, y, _HEIGHT))
                 x += panel.width
             assert x <= COLUMNS, title
             y += _HEIGHT
@@ -51,7 +53,7 @@ def _variables() -> list[dict[str, Any]]:
     queries = {
         "job": "label_values(penstock_build_info, job)",
         "instance": "label_values(penstock_build_info{job=~'$job'}, instance)",
-        "model": f"label_values(penstock_ready{{{_PLACE}}}, model)",
+        "model": f"label_values(penstock_ready{{{PLACE}}}, model)",
     }
     return [source, *(_variable(name, query) for name, query in queries.items())]
 
@@ -72,200 +74,3 @@ def _variable(name: str, query: str) -> dict[str, Any]:
         "current": {"text": "All", "value": "$__all"},
         "hide": 0,
     }
-
-
-def _rate(metric: str, by: str, labels: str = _MODEL) -> str:
-    return f"sum by ({by}) (rate({metric}{{{labels}}}{_WITHIN}))"
-
-
-def _quantile(share: float, metric: str, by: str = "") -> str:
-    buckets = f"sum by (le{', ' + by if by else ''}) (rate({metric}_bucket{{{_MODEL}}}{_WITHIN}))"
-    return f"histogram_quantile({share}, {buckets})"
-
-
-def _quantiles(metric: str, exemplars: bool = False) -> Sequence[Query]:
-    return [Query(_quantile(share, metric), f"p{share * 100:g}", exemplars) for share in (0.5, 0.95, 0.99)]
-
-
-def _mean(metric: str, by: str) -> str:
-    return f"{_rate(f'{metric}_sum', by)} / {_rate(f'{metric}_count', by)}"
-
-
-_TRAFFIC = [
-    Panel("Requests", [Query(_rate("penstock_requests_total", "model"), "{{model}}")], "reqps"),
-    Panel("Requests by protocol", [Query(_rate("penstock_requests_total", "protocol"), "{{protocol}}")], "reqps"),
-    Panel("In flight", [Query(f"sum by (model) (penstock_in_flight{{{_MODEL}}})", "{{model}}")]),
-]
-_READY = [
-    Panel(
-        "Ready versions",
-        [Query(f"sum by (model, version) (penstock_ready{{{_MODEL}}})", "{{model}} {{version}}")],
-        kind="stat",
-        width=12,
-        description="Servers on which the version accepts requests.",
-    ),
-    Panel(
-        "Builds",
-        [Query(f"count by (version, python, gil) (penstock_build_info{{{_PLACE}}})", "{{version}}, Python {{python}}")],
-        kind="stat",
-        width=12,
-    ),
-]
-_ERRORS = [
-    Panel(
-        "Errors",
-        [Query(_rate("penstock_requests_total", "outcome", _FAILED), "{{outcome}}")],
-        "reqps",
-        stacked=True,
-    ),
-    Panel(
-        "Share of errors",
-        [
-            Query(
-                f"{_rate('penstock_requests_total', 'model', _FAILED)} / {_rate('penstock_requests_total', 'model')}",
-                "{{model}}",
-            )
-        ],
-        "percentunit",
-    ),
-    Panel(
-        "Refused before the model was known",
-        [Query(_rate("penstock_refused_total", "reason", _PLACE), "{{reason}}")],
-        "reqps",
-        stacked=True,
-    ),
-]
-_LATENCY = [
-    Panel(
-        "Latency",
-        [Query(f"sum by (le) (increase(penstock_request_seconds_bucket{{{_MODEL}}}{_WITHIN}))", exemplars=True)],
-        "s",
-        kind="heatmap",
-        width=12,
-    ),
-    Panel("Latency, percentiles", _quantiles("penstock_request_seconds", exemplars=True), "s", width=12),
-]
-_STREAMS = [
-    Panel("First response of streams", _quantiles("penstock_first_response_seconds"), "s", width=12),
-    Panel("Gap between responses of streams", _quantiles("penstock_response_gap_seconds"), "s", width=12),
-]
-_STAGES = [
-    Panel(
-        "Mean time by stage",
-        [
-            Query(_mean(f"penstock_{stage}_seconds", "job"), stage.replace("_", " "))
-            for stage in ("queue", "batch_wait", "compute", "encode")
-        ],
-        "s",
-        description="Queue and encode are per request, batch wait and compute per batch.",
-        stacked=True,
-    ),
-    Panel("Compute, percentiles", _quantiles("penstock_compute_seconds", exemplars=True), "s"),
-    Panel("Queue, percentiles", _quantiles("penstock_queue_seconds"), "s"),
-]
-_QUEUE = [
-    Panel("Queue depth", [Query(f"sum by (model) (penstock_queue_depth{{{_MODEL}}})", "{{model}}")]),
-    Panel("Rows in a batch, mean", [Query(_mean("penstock_batch_size", "model"), "{{model}}")]),
-    Panel("Batches by reason", [Query(_rate("penstock_batches_total", "reason"), "{{reason}}")], "ops", stacked=True),
-]
-_WASTE = [
-    Panel("Abandoned requests", [Query(_rate("penstock_abandoned_total", "model"), "{{model}}")], "reqps"),
-    Panel(
-        "Handler time for nobody", [Query(_rate("penstock_wasted_seconds_total", "model"), "{{model}}")], "percentunit"
-    ),
-    Panel(
-        "Cache hits",
-        [
-            Query(
-                f"{_rate('penstock_cache_hits_total', 'model')} / ({_rate('penstock_cache_hits_total', 'model')} + "
-                f"{_rate('penstock_cache_misses_total', 'model')})",
-                "{{model}}",
-            )
-        ],
-        "percentunit",
-    ),
-]
-_INTERPRETER = [
-    Panel(
-        "Busy instances",
-        [Query(_rate("penstock_handler_seconds_total", "model"), "{{model}}")],
-        description="Average number of instances in their handlers.",
-    ),
-    Panel(
-        "GIL held",
-        [Query(_rate("penstock_gil_held_seconds_total", "model"), "{{model}}")],
-        "percentunit",
-        description="Near 100 % of one interpreter, threads do not help. Models in processes have an interpreter each.",
-        stacked=True,
-    ),
-    Panel(
-        "GIL held outside handlers",
-        [Query(_rate("penstock_boundary_seconds_total", "model"), "{{model}}")],
-        "percentunit",
-    ),
-]
-_PROCESSES = [
-    Panel("Processes that take batches", [Query(f"sum by (model) (penstock_processes{{{_MODEL}}})", "{{model}}")]),
-    Panel(
-        "Restarts",
-        [
-            Query(
-                f"sum by (model, reason) (increase(penstock_restarts_total{{{_MODEL}}}{_WITHIN}))",
-                "{{model}}: {{reason}}",
-            )
-        ],
-        stacked=True,
-    ),
-    Panel("Processor time of servers", [Query(_rate("process_cpu_seconds_total", "instance", _PLACE), "{{instance}}")]),
-]
-_CONNECTIONS = [
-    Panel("Connections", [Query(f"sum by (instance) (penstock_connections{{{_PLACE}}})", "{{instance}}")]),
-    Panel(
-        "TLS handshakes",
-        [Query(_rate("penstock_tls_handshakes_total", "outcome, version", _PLACE), "{{outcome}} {{version}}")],
-        "ops",
-    ),
-    Panel(
-        "Validity of certificates left",
-        [Query(f"min by (name) (penstock_tls_certificate_expiry_timestamp_seconds{{{_PLACE}}}) - time()", "{{name}}")],
-        "s",
-    ),
-]
-_MEMORY = [
-    Panel(
-        "Requests and responses",
-        [
-            Query(f"sum by (instance) (penstock_body_bytes{{{_PLACE}}})", "requests, {{instance}}"),
-            Query(f"sum by (instance) (penstock_answer_bytes{{{_PLACE}}})", "unsent responses, {{instance}}"),
-            Query(f"max(penstock_body_limit_bytes{{{_PLACE}}})", "limit of each"),
-        ],
-        "bytes",
-    ),
-    Panel(
-        "Memory",
-        [
-            Query(f"sum by (instance) (process_resident_memory_bytes{{{_PLACE}}})", "resident, {{instance}}"),
-            Query(f"sum by (instance) (penstock_memory_used_bytes{{{_PLACE}}} > 0)", "control group, {{instance}}"),
-            Query(f"max(penstock_memory_limit_bytes{{{_PLACE}}} > 0)", "limit of the control group"),
-        ],
-        "bytes",
-    ),
-    Panel(
-        "Open files",
-        [
-            Query(f"sum by (instance) (process_open_fds{{{_PLACE}}})", "{{instance}}"),
-            Query(f"min(process_max_fds{{{_PLACE}}})", "limit"),
-        ],
-    ),
-]
-
-_ROWS: Sequence[tuple[str, Sequence[Sequence[Panel]]]] = [
-    ("Traffic", [_TRAFFIC, _READY]),
-    ("Errors", [_ERRORS]),
-    ("Latency", [_LATENCY, _STREAMS]),
-    ("Queue and batches", [_STAGES, _QUEUE, _WASTE]),
-    ("Interpreter", [_INTERPRETER]),
-    ("Processes and restarts", [_PROCESSES]),
-    ("Connections and TLS", [_CONNECTIONS]),
-    ("Memory", [_MEMORY]),
-]

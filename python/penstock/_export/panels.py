@@ -75,10 +75,10 @@ class Panel:
         return {"unit": self.unit, "min": 0, "custom": custom}
 
 
-def row(title: str, number: int, y: int) -> dict[str, Any]:
-    """The heading of the panels that follow."""
+def row(title: str, number: int, y: int, *, collapsed: bool = False) -> dict[str, Any]:
+    """The heading of the panels that follow, or that it has where it is collapsed."""
     position = {"x": 0, "y": y, "w": COLUMNS, "h": 1}
-    return {"id": number, "type": "row", "title": title, "collapsed": False, "gridPos": position, "panels": []}
+    return {"id": number, "type": "row", "title": title, "collapsed": collapsed, "gridPos": position, "panels": []}
 
 
 def _timeseries(_: str) -> dict[str, Any]:

@@ -82,6 +82,11 @@ impl TokenFamilies {
 }
 
 impl ModelMetrics {
+    /// Recorded tokens that were generated.
+    pub(super) fn completion_tokens(&self) -> Option<u64> {
+        self.tokens.get().map(|tokens| tokens.completions.get())
+    }
+
     /// Counts the tokens of one request.
     pub(super) fn count_tokens(&self, usage: &TokenUsage) {
         let metrics = self.tokens.get_or_init(|| self.token_families.of(&self.labels));

@@ -22,6 +22,8 @@ pub struct MetricTotals {
     pub wasted: f64,
     /// Seconds with the GIL.
     pub gil_held: f64,
+    /// Recorded tokens that were generated; `None` before the first request whose tokens are recorded.
+    pub completion_tokens: Option<u64>,
     /// Time of successful requests in the queue.
     pub queue: Total,
     /// Times of successful requests' batches.
@@ -39,6 +41,7 @@ impl ModelMetrics {
             handler: self.handler.get(),
             wasted: self.wasted.get(),
             gil_held: self.gil_held.get(),
+            completion_tokens: self.completion_tokens(),
             queue,
             compute,
         }

@@ -19,7 +19,8 @@ pub(super) fn tracing(config: &Bound<'_, PyAny>) -> PyResult<Option<Tracing>> {
             headers,
             service_name,
             ratio,
-            parent_based
+            parent_based,
+            gen_ai
             ; ..Tracing { tls, ..Tracing::default() }
         }))
     })

@@ -94,7 +94,11 @@ impl StreamTelemetry {
     #[inline(never)]
     fn count_response(&mut self, timings: Timings) {
         let Some(stream) = &self.model.metrics().stream else { return };
-        self.progress.responded(stream, self.started, timings.compute);
+        if self.progress.responded(stream, self.started, timings.compute)
+            && let Some(trace) = &self.trace
+        {
+            trace.responded();
+        }
     }
 
     /// Sets the status of the whole response.

@@ -23,4 +23,6 @@ pub struct Tracing {
     pub ratio: f64,
     /// Follows the sampling decision of a client that sends one.
     pub parent_based: bool,
+    /// Adds the attributes of OpenTelemetry's GenAI conventions, which are in development, to spans of requests.
+    pub gen_ai: bool,
 }

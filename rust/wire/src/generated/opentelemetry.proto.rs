@@ -206,7 +206,7 @@ pub struct KeyValue {
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AnyValue {
     /// Exactly one is set.
-    #[prost(oneof = "any_value::Value", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "any_value::Value", tags = "1, 2, 3, 4, 5")]
     pub value: ::core::option::Option<any_value::Value>,
 }
 /// Nested message and enum types in `AnyValue`.
@@ -226,5 +226,15 @@ pub mod any_value {
         /// A floating-point number.
         #[prost(double, tag = "4")]
         DoubleValue(f64),
+        /// Several values.
+        #[prost(message, tag = "5")]
+        ArrayValue(super::ArrayValue),
     }
+}
+/// Several values of an attribute.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ArrayValue {
+    /// The values, in order.
+    #[prost(message, repeated, tag = "1")]
+    pub values: ::prost::alloc::vec::Vec<AnyValue>,
 }

@@ -2,6 +2,7 @@
 
 mod collector;
 mod exporter;
+mod gen_ai;
 mod record;
 mod request;
 mod traceparent;

@@ -1,6 +1,7 @@
 //! Builds the spans of requests and batches.
 
 use super::{
+    gen_ai,
     request::{Outcome, RequestTrace},
     tracer::Tracer,
 };
@@ -50,7 +51,7 @@ pub(super) fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }) }
 }
 
-fn text(key: &str, value: &str) -> KeyValue {
+pub(super) fn text(key: &str, value: &str) -> KeyValue {
     attribute(key, Value::StringValue(value.to_owned()))
 }
 
@@ -88,6 +89,11 @@ pub(super) fn request(request: &RequestTrace) {
     whole.attributes.push(text("penstock.protocol", protocol.name()));
     if let Some((name, version)) = model {
         whole.attributes.extend([text("penstock.model", name), text("penstock.version", version)]);
+    }
+    if tracer.has_gen_ai()
+        && let Some(usage) = traced.take_usage()
+    {
+        whole.attributes.extend(gen_ai::attributes(request, &usage));
     }
     match outcome {
         None => fail(&mut whole, Kind::Cancelled, "the client left before the response"),

@@ -20,6 +20,8 @@ pub(crate) struct RequestTrace {
     pub(super) received: OnceLock<Instant>,
     /// Time at which the outputs were computed.
     pub(super) computed: OnceLock<Instant>,
+    /// Time of the first response of a stream.
+    pub(super) responded: OnceLock<Instant>,
     pub(super) outcome: OnceLock<Outcome>,
 }
 
@@ -41,8 +43,17 @@ impl RequestTrace {
         protocol: Protocol,
         started: Instant,
     ) -> Self {
-        let (received, computed, outcome) = (OnceLock::new(), OnceLock::new(), OnceLock::new());
-        Self { tracer, traced, parent, protocol, started, received, computed, outcome }
+        Self {
+            tracer,
+            traced,
+            parent,
+            protocol,
+            started,
+            received: OnceLock::new(),
+            computed: OnceLock::new(),
+            responded: OnceLock::new(),
+            outcome: OnceLock::new(),
+        }
     }
 
     /// Returns the trace's id.
@@ -60,6 +71,11 @@ impl RequestTrace {
     /// Records that the outputs are computed.
     pub(crate) fn computed(&self) {
         let _ = self.computed.set(Instant::now());
+    }
+
+    /// Records the first response of a stream.
+    pub(crate) fn responded(&self) {
+        let _ = self.responded.set(Instant::now());
     }
 
     /// Records the outcome.

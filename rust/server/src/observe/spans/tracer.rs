@@ -19,6 +19,8 @@ use std::{
 pub(crate) struct Tracer {
     ratio: f64,
     parent_based: bool,
+    /// Spans of requests have the attributes of GenAI.
+    gen_ai: bool,
     exporter: Exporter,
     ids: Ids,
 }
@@ -28,6 +30,7 @@ impl Tracer {
         Arc::new(Self {
             ratio: settings.ratio,
             parent_based: settings.parent_based,
+            gen_ai: settings.gen_ai,
             exporter: Exporter::new(settings, metrics.spans_dropped.clone(), Arc::clone(log)),
             ids: Ids::default(),
         })
@@ -62,6 +65,10 @@ impl Tracer {
                 (place as f64) < self.ratio * (1_u64 << 63) as f64
             }
         }
+    }
+
+    pub(super) fn has_gen_ai(&self) -> bool {
+        self.gen_ai
     }
 
     pub(super) fn span(&self) -> [u8; 8] {

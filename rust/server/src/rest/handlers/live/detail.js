@@ -92,6 +92,7 @@ function drawDetail(state) {
   const facts = [plural(model.requests, "request"), `${count(model.in_flight)} in flight`, `${rate(model.handler)} handlers busy`, `GIL held ${fixed(model.gil * 100, 0)} %`];
   if (model.abandoned) facts.push(`${count(model.abandoned)} abandoned`);
   if (model.wasted > 0) facts.push(`${rate((model.wasted / model.handler) * 100)} % of handler time wasted`);
+  if (model.tokens != null) facts.push(`${rate(model.tokens)} tokens a second generated`);
   if (model.why) facts.push(model.why);
   put(detailWords, facts.join(" · "));
   if (past) for (const one of [requestsChart, latencyChart, queueChart]) one.draw(past);

@@ -96,9 +96,15 @@ impl Window {
             "handler": gained(|totals| totals.handler),
             "gil": gained(|totals| totals.gil_held),
             "wasted": gained(|totals| totals.wasted),
+            "tokens": last.totals.completion_tokens.map(|_| gained(tokens)),
             "instances": instances(&model.queue().instance_reports(), processes),
         })
     }
+}
+
+/// Recorded tokens that were generated.
+fn tokens(totals: &MetricTotals) -> f64 {
+    totals.completion_tokens.unwrap_or_default() as f64
 }
 
 /// Failed requests by kind: all, and those a second.
