@@ -1,6 +1,6 @@
 """Installs the tools of tests/clients: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-the clients of KServe and MLServer. For tests/compat: the real PyTriton and Inferless, KServe's old dialect, Ray,
-DigitalHub's SDK and Modelbit's client.
+the clients of KServe and MLServer, and those of language models. For tests/compat: the real PyTriton and Inferless,
+KServe's old dialect, Ray, DigitalHub's SDK and Modelbit's client.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything is installed into one folder,
 PENSTOCK_TEST_TOOLS or .tools in the repository; nothing else on the machine changes. It needs pip, and `go` for the Go
@@ -45,6 +45,14 @@ MODELBIT = ("modelbit==0.44.3", "setuptools<81")
 DIGITALHUB = ("digitalhub==0.15.11", "digitalhub-runtime-python==0.15.2")
 INFERLESS = ("inferless==0.2.15", "pydantic>=2")
 RAY = "ray[serve]==2.60.0"
+LLM = (
+    "anthropic==2.14.0",
+    "cohere==7.3.1",
+    "langchain-anthropic==1.7.10",
+    "langchain-openai==1.7.4",
+    "litellm==1.110.2",
+    "openai==3.57.0",
+)
 PYTRITON = ("nvidia-pytriton==0.7.0",)
 PERF_ANALYZER = ("tritonclient==2.41.0", "nvidia-cuda-runtime-cu12==12.4.127")
 PERF_ANALYZER_DEB = "libb64-0d"
@@ -125,6 +133,14 @@ def ray() -> None:
     if not home.exists():
         _run(sys.executable, "-m", "venv", str(home))
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", RAY)
+
+
+def llm() -> None:
+    """Installs clients of language models in a separate environment, because they have many dependencies."""
+    home = TOOLS / "llm"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", *LLM)
 
 
 def digitalhub() -> None:
@@ -232,6 +248,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "pytriton": pytriton,
     "modelbit": modelbit,
     "ray": ray,
+    "llm": llm,
     "inferless": inferless,
     "go_client": go_client,
     "js_client": js_client,

@@ -212,7 +212,11 @@ def test_usage_counts_the_whole_text_of_a_stream(path: str) -> None:
         assert "".join(texts_of(body, path)) == counted[-1] == "".join(f"{number} " for number in range(300))
         counted.clear()
         post(client, path, request_of(path))
-        assert counted == []
+        # For the metrics.
+        assert len(counted) == 2
+        metrics = client.get("/metrics").body.decode()
+    assert 'penstock_prompt_tokens_total{model="speak",version="1"} 2' in metrics
+    assert 'penstock_completion_tokens_total{model="speak",version="1"} 600' in metrics
 
 
 def test_finish_reason_comes_from_the_model() -> None:

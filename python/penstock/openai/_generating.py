@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Ask", "Form", "Generating", "new_id"]
 
 FINISH_REASON = "finish_reason"
+LONG_TEXT = 32768
+"""Characters whose tokens take a while to count."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +58,6 @@ class Form:
     include_usage: bool = False
     continuous_usage: bool = False
     echo: list[str] = field(default_factory=list)
-    needs_usage: bool = False
-    """The last event has numbers of tokens in any case."""
     counts_prompt: bool = False
     """The first event has the number of the prompt's tokens."""
     errors: ErrorForm = OPENAI
@@ -105,24 +106,25 @@ class Generating(Served):
 
     async def response(self, ask: Ask, form: Form, ctx: Context) -> bytes | AsyncGenerator[Part, None]:
         """Calls the model. Returns the response: a document, or an iterator over the parts of a stream."""
-        counts_prompt = self._count_all(ask.counted) if form.counts_prompt and form.stream else 0
-        generation = self._generation(ask, form, ctx, counts_prompt)
+        prompt = await self._count_aside(ask.counted) if form.counts_prompt and form.stream else 0
+        generation = self._generation(ask, form, ctx, prompt)
         if form.stream:
-            return self._events(generation, ask, form)
+            return self._events(generation, ask, form, ctx)
         async with aclosing(generation):
             ended = False
             while not ended:
                 _, ended = await generation.read()
-            return generation.native.finish(*self._usage(ask, generation.native.choices()))
+            usage = await self._usage(ask, generation.native.choices())
+            self._record(usage, generation, form, ctx)
+            return generation.native.finish(*usage)
 
     def _generation(self, ask: Ask, form: Form, ctx: Context, prompt_tokens: int) -> Generation:
-        counts = form.include_usage or form.needs_usage
         chunks = _core.ChunkFormat(
             self._output.name,
             documents=self._output.document,
             finish_reason=FINISH_REASON if self._has_reason else None,
             stops=ask.stops,
-            retain=not form.stream or (counts and self._tokens is not None),
+            retain=not form.stream or self._tokens is not None,
         )
         events = _core.EventFormat(
             form.api,
@@ -145,7 +147,7 @@ class Generating(Served):
     def _prompt_arrays(self, prompt: Any) -> dict[str, Any]:
         return self._text.arrays([prompt])
 
-    async def _events(self, generation: Generation, ask: Ask, form: Form) -> AsyncGenerator[Part, None]:
+    async def _events(self, generation: Generation, ask: Ask, form: Form, ctx: Context) -> AsyncGenerator[Part, None]:
         """The events of a stream. The first ones are read here, as an error before them sets the status."""
         native = generation.native
         async with aclosing(generation):
@@ -155,8 +157,9 @@ class Generating(Served):
                 if not ended:
                     yield native.rest()
                     await generation.ended()
-                counts = form.include_usage or form.needs_usage
-                last = native.finish(*(self._usage(ask, native.choices()) if counts else (0, 0)))
+                usage = await self._usage(ask, native.choices())
+                self._record(usage, generation, form, ctx)
+                last = native.finish(*usage)
             except Cancelled:
                 raise
             except Exception as raised:
@@ -165,18 +168,31 @@ class Generating(Served):
                 last = native.fail(body, error.message, error.code)
             yield End(last)
 
-    def _usage(self, ask: Ask, choices: list[GeneratedChoice]) -> tuple[int, int, int | None, int | None]:
+    async def _usage(self, ask: Ask, choices: list[GeneratedChoice]) -> tuple[int, int, int | None, int | None]:
         """Tokens of the prompts and the answers: what the model gives, else what `tokens=` counts."""
         given = [choice.usage for choice in choices]
         prompt = next((usage[0] for usage in given if usage[0] is not None), None)
         if prompt is None:
-            prompt = self._count_all(ask.counted)
-        completion = 0
-        for choice, usage in zip(choices, given, strict=True):
-            text = "" if self._tokens is None else "".join([choice.reasoning, choice.content, *choice.tool_arguments])
-            completion += self._count(text) if usage[1] is None else usage[1]
+            prompt = await self._count_aside(ask.counted)
+        texts = ["".join([one.reasoning, one.content, *one.tool_arguments]) for one in choices if one.usage[1] is None]
+        completion = sum(usage[1] or 0 for usage in given) + await self._count_aside(texts)
         cached, reasoning = (_sum(usage[index] for usage in given) for index in (2, 3))
         return prompt, completion, cached, reasoning
+
+    def _record(self, usage: tuple[int, int, Any, Any], generation: Generation, form: Form, ctx: Context) -> None:
+        """Counts tokens in the metrics of the model, where they are known."""
+        if self._tokens is None and not any(usage[:2]):
+            return
+        reason = generation.native.choices()[0].finish_reason
+        peer = ctx.models[self.model.name, self.model.version]
+        operation = "text_completion" if form.api == "completions" else "chat"
+        peer.record_tokens(prompt=usage[0], completion=usage[1], finish_reason=reason, operation=operation)
+
+    async def _count_aside(self, texts: list[str]) -> int:
+        """Counts long texts on another thread: the event loop serves other requests meanwhile."""
+        if self._tokens is None or sum(map(len, texts)) < LONG_TEXT:
+            return self._count_all(texts)
+        return await asyncio.to_thread(self._count_all, texts)
 
     def _count_all(self, texts: list[str]) -> int:
         return sum(map(self._count, texts))

@@ -87,7 +87,7 @@ class Anthropic:
         id_ = new_id()
         head = {"id": f"msg_{id_}", "type": "message", "role": "assistant", "model": self._chat.name}
         stream = body.get("stream", bool, False)
-        form = Form("messages", head, id_, stream, needs_usage=True, counts_prompt=True, errors=ANTHROPIC)
+        form = Form("messages", head, id_, stream, counts_prompt=True, errors=ANTHROPIC)
         return await self._chat.response(ask, form, ctx)
 
     async def count(self, body: Body, ctx: Context) -> Document:

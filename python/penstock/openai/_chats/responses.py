@@ -79,7 +79,7 @@ class Responses:
         ask = self._chat.ask(messages, translated, 1, given)
         stream = body.get("stream", bool, False)
         id_ = new_id()
-        form = Form("responses", self._head(body, id_), id_, stream, needs_usage=True)
+        form = Form("responses", self._head(body, id_), id_, stream)
         return await self._chat.response(ask, form, ctx)
 
     def _head(self, body: Body, id_: str) -> Document:
