@@ -2,8 +2,8 @@
 
     python -m benches.load.streams --clients 64 --repeats 3
 
-Server-sent events of penstock, of FastAPI written by hand, and of bare axum; `ModelStreamInfer` of penstock, of
-PyTriton's decoupled model, and of bare tonic. Every stream is 10,000 messages of one INT32, or of one short text
+Server-sent events of penstock, of FastAPI written by hand (chats with sse-starlette), and of bare axum;
+`ModelStreamInfer` of penstock, of PyTriton's decoupled model, and of bare tonic. Every stream is 10,000 messages of one INT32, or of one short text
 (`words`, and chat completions of OpenAI's API). The servers take turns.
 """
 
@@ -141,6 +141,7 @@ def sides(folder: str, names: list[str], messages: int) -> list[Side]:
         Side("penstock, words", "http", own, ports[2], GENERATE.replace("tokens", "words"), body="words"),
         Side("penstock, chat", "http", own, ports[2], CHAT, body="chat", extra=CHAT_EXTRA),
         Side("fastapi", "http", fastapi, ports[4], "/stream"),
+        Side("fastapi, chat", "http", fastapi, ports[4], CHAT, body="chat", extra=CHAT_EXTRA),
         Side("tonic", "grpc", limit, ports[1], CALL),
         Side("penstock", "grpc", own, ports[3], CALL),
         Side("pytriton", "grpc", pytriton, triton[1], CALL),

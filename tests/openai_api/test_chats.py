@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from openai_helpers import ServeModels, post
 from penstock import Context, SignatureError, Tensor, model, openai
 from penstock.openai import Delta, TokenLogprob, ToolCall, TopLogprob, Usage
 from penstock.testing import Client
+from waiting import PATIENCE
 
 CHAT = "/v1/chat/completions"
 HELLO: Any = [{"role": "user", "content": "What is the weather?"}]
@@ -310,3 +312,15 @@ def test_malformed_delta_is_the_models_error(client_of: ServeModels) -> None:
     client = client_of(wrong, openai.routes(openai.Chat(wrong)))
     with pytest.raises(InternalServerError, match="the model gave no delta: unknown field `contents`"):
         client.chat.completions.create(model="wrong", messages=HELLO)
+
+
+def test_prompt_beyond_the_limit_is_refused_before_it_is_read(client_of: ServeModels) -> None:
+    client = client_of(agent, openai.routes(openai.Chat(agent)))
+    connection = http.client.HTTPConnection(str(client.base_url.host), client.base_url.port, timeout=PATIENCE)
+    connection.putrequest("POST", CHAT)
+    connection.putheader("content-length", str((64 << 20) + 1))
+    connection.endheaders()
+    response = connection.getresponse()
+    assert response.status == 413
+    assert b"at most 67108864 are accepted" in response.read()
+    connection.close()

@@ -45,7 +45,7 @@ def agent(
 
 @pytest.fixture(scope="module")
 def found() -> dict[str, Any]:
-    """What the clients got, by client."""
+    """The results of the clients, by name."""
     if not PYTHON.exists():
         pytest.skip("the clients are not installed; python tests/clients/setup_tools.py llm fetches them")
     routes = openai.routes(openai.Chat(agent, tokens=len))

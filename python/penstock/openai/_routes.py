@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["routes"]
 
-CONCURRENCY = 1024
+CONCURRENCY = 4096
 """Limit of concurrent requests."""
 
 
