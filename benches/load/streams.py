@@ -3,8 +3,8 @@
     python -m benches.load.streams --clients 64 --repeats 3
 
 Server-sent events of penstock, of FastAPI written by hand (chats with sse-starlette), and of bare axum;
-`ModelStreamInfer` of penstock, of PyTriton's decoupled model, and of bare tonic. Every stream is 10,000 messages of one INT32, or of one short text
-(`words`, and chat completions of OpenAI's API). The servers take turns.
+`ModelStreamInfer` of penstock, of PyTriton's decoupled model, and of bare tonic. Every stream is 10,000 messages of one
+INT32, or of one short text (`words`, and chat completions of OpenAI's API). The servers take turns.
 """
 
 from __future__ import annotations
