@@ -35,6 +35,7 @@ __all__ = [
     "ControlChannel",
     "Donated",
     "EventFormat",
+    "EventStream",
     "GeneratedChoice",
     "Generation",
     "GenerationBody",
@@ -503,6 +504,7 @@ class Response:
         content_type: The type of the body; by default plain text for str, and "application/octet-stream" for bytes.
             Over gRPC a body of the type "application/grpc" is sent unchanged, as a ModelInferResponse.
         id: The id of a response with tensors, instead of the request's.
+        event: The same as an event, sent instead of the response once the head of an event stream has been sent.
 
     Raises:
         TypeError: a body, header or parameter is of another type.
@@ -519,10 +521,15 @@ class Response:
         parameters: Mapping[str, bool | int | float | str] | None = None,
         content_type: str | None = None,
         id: str | None = None,  # noqa: A002
+        event: bytes | bytearray | memoryview | str | None = None,
     ) -> Self: ...
     @property
     def body(self) -> bytes | None:
         """The body; None for a response with tensors."""
+
+    @property
+    def event(self) -> bytes | None:
+        """The response as an event."""
 
     @property
     def outputs(self) -> dict[str, Any] | None:
@@ -543,6 +550,23 @@ class Response:
     @property
     def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
         """The parameters."""
+
+@final
+class EventStream:
+    r"""First value that the generator of a route yields, if its response is an event stream.
+
+    The head is sent with the first event, or with a comment before it where the server has `stream_keepalive`. Until
+    then an error has its own status.
+
+    Example:
+        >>> @model(routes=["POST /tell"])
+        ... def tell(request: Request):
+        ...     yield EventStream()
+        ...     for word in generate(request.body):
+        ...         yield f"data: {word}\n\n"
+    """
+
+    def __new__(cls) -> Self: ...
 
 @final
 class ClientIdentity:

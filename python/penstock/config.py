@@ -137,6 +137,15 @@ class ServerConfig:
     flush_interval: float = _setting(
         0.0, "seconds", "time within which responses of one stream leave together", live=True
     )
+    stream_keepalive: float = _setting(
+        0.0, "seconds", "silence of an event stream after which a comment is sent; 0 is off", live=True
+    )
+    stream_resume: float = _setting(
+        0.0,
+        "seconds",
+        "time for which a client that lost its connection can resume an event stream; 0 is off",
+        live=True,
+    )
     drain_delay: float = _setting(
         0.0, "seconds", "time for which a stopping server still serves, but reports that it is not ready", live=True
     )

@@ -69,6 +69,8 @@ def test_defaults() -> None:
         "max_json_depth": 64,
         "request_timeout": 0.0,
         "flush_interval": 0.0,
+        "stream_keepalive": 0.0,
+        "stream_resume": 0.0,
         "drain_timeout": 30.0,
         "upgrade_timeout": 600.0,
         "stall_timeout": 0.0,

@@ -119,7 +119,7 @@ def test_documented_routes_match_the_protocol(document: Document) -> None:
         match = re.fullmatch(known, path)
         template = f"/{match[1]}/models/{{model}}{'/versions/{version}' * bool(match[2])}{match[3]}" if match else path
         described |= {(method.upper(), template) for method in item}
-    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \|", PROTOCOL.read_text(), re.MULTILINE)
+    table = re.findall(r"^\| `(GET|POST|DELETE) (/[^`]*)` \|", PROTOCOL.read_text(), re.MULTILINE)
     # A client that reads the events of the page at /live never ends.
     assert described == set(table) - {("GET", "/live"), ("GET", "/live/events")}
 

@@ -23,7 +23,7 @@ from penstock._config.access import CATEGORIES
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = re.findall(
-    r"^\| `(GET|POST) (/[^`]*)` \| ([\w-]+) \|", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE
+    r"^\| `(GET|POST|DELETE) (/[^`]*)` \| ([\w-]+) \|", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE
 )
 """Method, path and category of each route. A house test compares the table with the server's."""
 
@@ -114,7 +114,7 @@ def status(server: Server, method: str, path: str, key: str | None) -> int:
 
 
 def example(path: str) -> str:
-    names = {"model": "add", "version": "1", "region": "r", "repository": "p"}
+    names = {"model": "add", "version": "1", "region": "r", "repository": "p", "stream": "0" * 32}
     return re.sub(r"\{(\w+)\}", lambda found: names[found[1]], path)
 
 

@@ -185,19 +185,20 @@ def test_new_setting_gets_a_row_with_its_help() -> None:
 def test_routes_table_matches_served_routes() -> None:
     source = without_tests(text("rust/server/src/rest/routes.rs"))
     source = source[source.index("static ROUTES") : source.index("\n];")]
-    found = re.findall(r'^    (get|get_by|post|infer)\(\s*"([^"]+)",\s*(\w+)', source, re.MULTILINE)
+    found = re.findall(r'^    (get|get_by|post|delete|infer)\(\s*"([^"]+)",\s*(\w+)', source, re.MULTILINE)
     hidden = set(re.findall(r'\(\s*"([^"]+)",[^"]*HIDDEN', source))
     categories = {name: name.lower().replace("_", "-") for _, _, name in found} | {
         "OPEN": "none",
         "REPOSITORY": "model-repository",
     }
+    methods = {"get": "GET", "get_by": "GET", "delete": "DELETE"}
     routed = [
-        ("GET" if kind.startswith("get") else "POST", path, "inference" if kind == "infer" else categories[category])
+        (methods.get(kind, "POST"), path, "inference" if kind == "infer" else categories[category])
         for kind, path, category in found
         if path not in hidden
     ]
-    assert len(routed) == len(re.findall(r"^    (?:get|get_by|post|infer)\(", source, re.MULTILINE)) - 4
-    table = re.findall(r"^\| `(GET|POST) (/[^`]*)` \| ([\w-]+) \|", text("docs/protocol.md"), re.MULTILINE)
+    assert len(routed) == len(re.findall(r"^    (?:get|get_by|post|delete|infer)\(", source, re.MULTILINE)) - 4
+    table = re.findall(r"^\| `(GET|POST|DELETE) (/[^`]*)` \| ([\w-]+) \|", text("docs/protocol.md"), re.MULTILINE)
     assert len(table) == len(set(table))
     assert set(table) == set(routed), "docs/protocol.md has each row of rust/server/src/rest/routes.rs"
 

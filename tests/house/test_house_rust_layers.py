@@ -30,6 +30,7 @@ LAYERS = {
         "shared_memory",
         "observe",
         "keys",
+        "streams",
         "state",
         "body",
         "infer",

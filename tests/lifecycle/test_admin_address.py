@@ -20,12 +20,12 @@ from penstock._serve import banner
 
 ROOT = Path(__file__).resolve().parents[2]
 ROWS = re.findall(
-    r"^\| `(GET|POST) (/[^`]*)` \| ([\w-]+) \|", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE
+    r"^\| `(GET|POST|DELETE) (/[^`]*)` \| ([\w-]+) \|", (ROOT / "docs" / "protocol.md").read_text(), re.MULTILINE
 )
 """Method, path and category of each route. A house test compares the table with the server's."""
 
 HIDDEN = {"model-repository", "logging", "trace", "statistics", "metrics", "debug"}
-NAMES = {"model": "add", "version": "1", "region": "r", "repository": "p"}
+NAMES = {"model": "add", "version": "1", "region": "r", "repository": "p", "stream": "0" * 32}
 CALLS = {
     "ModelStatistics": True,
     "RepositoryIndex": True,

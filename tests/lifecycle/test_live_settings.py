@@ -284,6 +284,34 @@ def test_flush_interval(serve: Serve) -> None:
     assert chunks() == [[0], [1, 2, 3, 4]]
 
 
+def stream_of(one: Configured, n: int) -> tuple[bytes, bytes]:
+    """Head and body of an event stream, in chunks as sent."""
+    body = json.dumps({"n": n}).encode()
+    head = "POST /v2/models/count/generate_stream HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+    with connect(one.url) as sock, sock.makefile("rb") as file:
+        sock.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        received, _, events = file.read().partition(b"\r\n\r\n")
+    return received, events
+
+
+@pytest.mark.live_setting("stream_keepalive")
+def test_stream_keepalive(serve: Serve) -> None:
+    one = serve()
+    assert b": keep-alive" not in stream_of(one, 3)[1]
+    one.reload(stream_keepalive=0.01)
+    assert b": keep-alive\n\n" in stream_of(one, 3)[1]
+
+
+@pytest.mark.live_setting("stream_resume")
+def test_stream_resume(serve: Serve) -> None:
+    one = serve()
+    assert b"x-stream-id" not in stream_of(one, 1)[0]
+    one.reload(stream_resume=60)
+    head, events = stream_of(one, 1)
+    assert b"x-stream-id: " in head
+    assert b"retry: 1000\nid: " in events
+
+
 @pytest.mark.live_setting("drain_delay")
 def test_drain_delay(serve: Serve) -> None:
     one = serve()

@@ -81,6 +81,8 @@ GROUPS = {
         "http2_keepalive",
         "http2_keepalive_timeout",
         "flush_interval",
+        "stream_keepalive",
+        "stream_resume",
     ),
     "limits and threads": (
         "io_threads",

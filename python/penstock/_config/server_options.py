@@ -54,6 +54,8 @@ class ServerOptions(TypedDict, total=False):
     max_json_depth: int
     request_timeout: float | str
     flush_interval: float | str
+    stream_keepalive: float | str
+    stream_resume: float | str
     drain_delay: float | str
     drain_timeout: float | str
     upgrade_timeout: float | str

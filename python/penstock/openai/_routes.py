@@ -99,6 +99,8 @@ class _Handler:
             yield penstock.Final(_failed(raised, form))
             return
         async with aclosing(given):
+            # Proxies cut connections that are silent for long: the server may send comments before the first event.
+            yield penstock.EventStream()
             async for chunk in _sent(given, form):
                 yield chunk
 
@@ -164,5 +166,9 @@ def _json(document: dict[str, Any] | bytes) -> penstock.Response:
 def _failed(raised: Exception, form: ErrorForm) -> penstock.Response:
     error = error_response(raised, form)
     return penstock.Response(
-        encode(error.body), status=error.status, headers=error.headers, content_type="application/json"
+        encode(error.body),
+        status=error.status,
+        headers=error.headers,
+        content_type="application/json",
+        event=form.event(error.body),
     )

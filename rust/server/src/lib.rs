@@ -16,6 +16,7 @@ mod rest;
 mod settings;
 mod shared_memory;
 mod state;
+mod streams;
 
 pub use infer::sample;
 pub use keys::check_keys_file;

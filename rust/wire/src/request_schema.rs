@@ -158,7 +158,7 @@ impl<'s> RequestSchema<'s> {
         let outputs = (!spec.outputs.is_empty()).then(|| names(spec.outputs));
         let names = names(spec.inputs);
         let (parameters, nested) = (parameters.into(), nested.into());
-        Some(Box::new(RawRequest { names, outputs, parameters, nested, binary, http: None }))
+        Some(Box::new(RawRequest { names, outputs, parameters, nested, binary, ..RawRequest::default() }))
     }
 }
 

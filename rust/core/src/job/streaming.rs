@@ -3,6 +3,7 @@
 use super::{Job, row_chunk::RowChunk};
 use crate::{
     Error, InterpreterTimes, Outputs, Parameter, Parameters, Reply, RequestOutput, ResponseChunk, Result, RowFailures,
+    Timings,
     batch::gather::scatter_padded,
     metrics::statistics::ResponseOutcome,
     reply::{Channel, stalled},
@@ -228,6 +229,16 @@ impl Streaming {
     }
 
     fn push(&mut self, client: usize, own: RequestOutput, parameters: &Parameters, last: bool, now: Instant) {
+        let part = &self.job.parts()[client];
+        if own.announces_events() {
+            // It is not a response, so it is not counted.
+            let takes_it = part.request.raw.as_ref().is_some_and(|raw| raw.takes_events);
+            if let Some(channel) = part.reply.channel().filter(|_| takes_it) {
+                let response = own.response(&Parameters::new(), Timings::default());
+                channel.push(Ok(ResponseChunk { response, last: false }), part.reply.completions());
+            }
+            return;
+        }
         let left = self.reply(client).is_abandoned();
         self.count(client, if left { ResponseOutcome::Cancel } else { ResponseOutcome::Success }, now);
         let part = &self.job.parts()[client];

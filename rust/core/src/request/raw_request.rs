@@ -23,6 +23,8 @@ pub struct RawRequest {
     pub binary: bool,
     /// HTTP request to a route of the model; such a request has no tensors.
     pub http: Option<Box<HttpRequest>>,
+    /// The response may be announced as an event stream: it has an HTTP head.
+    pub takes_events: bool,
 }
 
 /// HTTP request to a route of a model. Its headers are in [`super::RequestMetadata`].
@@ -59,6 +61,10 @@ pub struct ResponseHead {
     pub splice: Option<SplicedBody>,
     /// Id of the response, if it differs from the request's.
     pub id: Option<Box<str>>,
+    /// Announces that an event stream follows, which may begin late. It is not a response: the next chunk is the first.
+    pub announces_events: bool,
+    /// Event for an event stream that has begun already, in place of this response.
+    pub event: Option<Bytes>,
 }
 
 impl ResponseHead {
@@ -132,6 +138,11 @@ impl InferResponse {
         declared && spec.outputs.get(requested.index).is_some_and(|output| output.document)
     }
 
+    /// Reports whether it announces an event stream; see [`ResponseHead::announces_events`].
+    pub fn announces_events(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.announces_events)
+    }
+
     /// Declaration of a raw-request model's response; `None` for other models.
     pub fn raw_spec(&self, spec: &ModelSpec) -> Option<ModelSpec> {
         let head = self.head.as_ref()?;
@@ -146,7 +157,16 @@ impl InferResponse {
 impl Default for ResponseHead {
     /// Status 200 without tensors.
     fn default() -> Self {
-        Self { names: Box::default(), status: 200, headers: Headers::default(), body: None, splice: None, id: None }
+        Self {
+            names: Box::default(),
+            status: 200,
+            headers: Headers::default(),
+            body: None,
+            splice: None,
+            id: None,
+            announces_events: false,
+            event: None,
+        }
     }
 }
 
@@ -157,6 +177,11 @@ impl From<Outputs> for RequestOutput {
 }
 
 impl<T> RequestOutput<T> {
+    /// Reports whether it announces an event stream; see [`ResponseHead::announces_events`].
+    pub fn announces_events(&self) -> bool {
+        self.head.as_ref().is_some_and(|head| head.announces_events)
+    }
+
     /// Maps the outputs; `None` if `make` returns `None`.
     pub fn map<U>(self, make: impl FnOnce(T) -> Option<U>) -> Option<RequestOutput<U>> {
         let Self { outputs, parameters, head } = self;

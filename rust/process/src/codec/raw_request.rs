@@ -78,6 +78,8 @@ impl RawRequestMessage<'_> {
                 Some(http) => Some(http?),
                 None => None,
             },
+            // The other end sends what it takes.
+            takes_events: false,
         })
     }
 }
@@ -91,6 +93,8 @@ pub(crate) struct HeadMessage<'a> {
     headers: Pairs<'a>,
     body: Option<Body<'a>>,
     id: Option<&'a str>,
+    announces_events: bool,
+    event: Option<Body<'a>>,
 }
 
 impl<'a> From<&'a ResponseHead> for HeadMessage<'a> {
@@ -101,6 +105,8 @@ impl<'a> From<&'a ResponseHead> for HeadMessage<'a> {
             headers: pairs(&head.headers),
             body: head.body.as_deref().map(Body),
             id: head.id.as_deref(),
+            announces_events: head.announces_events,
+            event: head.event.as_deref().map(Body),
         }
     }
 }
@@ -116,6 +122,8 @@ impl HeadMessage<'_> {
             // No handler in a process calls models, whose streams these are.
             splice: None,
             id: self.id.map(Into::into),
+            announces_events: self.announces_events,
+            event: self.event.map(|event| Bytes::copy_from_slice(event.0)),
         }
     }
 }
@@ -157,6 +165,7 @@ mod tests {
             nested: Box::new([1]),
             binary: true,
             http: None,
+            takes_events: false,
         };
         for raw in [one, RawRequest { http: Some(Box::new(http)), ..RawRequest::default() }, RawRequest::default()] {
             let encoded = encode(&RawRequestMessage::from(&raw)).unwrap();
@@ -169,9 +178,18 @@ mod tests {
     fn heads_round_trip() {
         let headers = [("a", "b")].into_iter().collect();
         let body = Some(Bytes::from_static(b"no"));
-        let head =
-            ResponseHead { names: names(&["y"]), status: 404, headers, body, splice: None, id: Some("7".into()) };
-        for head in [None, Some(ResponseHead::default()), Some(head)] {
+        let head = ResponseHead {
+            names: names(&["y"]),
+            status: 404,
+            headers,
+            body,
+            splice: None,
+            id: Some("7".into()),
+            announces_events: false,
+            event: Some(Bytes::from_static(b"data: no\n\n")),
+        };
+        let announcement = ResponseHead { announces_events: true, ..ResponseHead::default() };
+        for head in [None, Some(announcement), Some(ResponseHead::default()), Some(head)] {
             let encoded = encode(&head.as_ref().map(HeadMessage::from)).unwrap();
             let message: Option<HeadMessage<'_>> = decode(&encoded).unwrap();
             assert_eq!(message.map(HeadMessage::head), head);

@@ -6,7 +6,7 @@ use crate::{
     definition::HandlerSpec,
     errors::{self, class_of},
     peers::GenerationBody,
-    raw_request::{Response, body_of},
+    raw_request::{EventStream, Response, body_of},
 };
 use bytes::Bytes;
 use penstock_core::{Error, ModelSpec, RequestOutput, ResponseHead, Result, RowChunk};
@@ -58,6 +58,10 @@ fn piece(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -
     }
     match unwrapped(item, spec) {
         Ok((None, _)) => RowChunk::End,
+        Ok((Some(item), false)) if item.is_instance_of::<EventStream>() => {
+            let head = ResponseHead { announces_events: true, ..ResponseHead::default() };
+            RowChunk::More(RequestOutput { head: Some(Box::new(head)), ..RequestOutput::default() })
+        }
         Ok((Some(item), last)) => match one(spec, handler_spec, item) {
             Ok(own) if last => RowChunk::Last(own),
             own => own.into(),
@@ -85,10 +89,11 @@ fn one(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> 
         Err(error) => error.into_inner(),
     };
     if let Ok(response) = item.cast::<Response>() {
-        let Response { body, status, headers, parameters, id, .. } = response.get();
+        let Response { body, status, headers, parameters, id, event, .. } = response.get();
         let body = body.as_ref().map(|body| shared(body.bind(item.py())));
-        let told =
-            ResponseHead { status: *status, headers: headers.clone(), body, id: id.clone(), ..ResponseHead::default() };
+        let event = event.as_ref().map(|event| shared(event.bind(item.py())));
+        let (headers, id) = (headers.clone(), id.clone());
+        let told = ResponseHead { status: *status, headers, body, id, event, ..ResponseHead::default() };
         let parameters = parameters.clone();
         // Arrays that only the response holds are unshared once it is dropped.
         let outputs = response.get().outputs(item.py(), from_numpy::is_last(&item));

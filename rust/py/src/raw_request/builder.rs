@@ -74,7 +74,8 @@ impl Given<'_, '_> {
         };
         let outputs = self.outputs.map(|names| names.into_iter().map(String::into_boxed_str).collect());
         let nested = (0..names.len()).filter(|&place| self.nested.iter().any(|name| **name == *names[place])).collect();
-        let asked = RawRequest { names: names.into(), outputs, parameters: own.into(), nested, binary: false, http };
+        let asked =
+            RawRequest { names: names.into(), outputs, parameters: own.into(), nested, http, ..RawRequest::default() };
         Ok(Request::built(py, caller, asked, (datatypes, tensors)))
     }
 }

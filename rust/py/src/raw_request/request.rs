@@ -47,6 +47,7 @@ impl Request {
             let own = std::mem::take(asked);
             // The outputs of the response are compared with it.
             asked.outputs.clone_from(&own.outputs);
+            asked.takes_events = own.takes_events;
             own
         });
         Self {

@@ -21,6 +21,7 @@ pub(crate) struct Response {
     pub(crate) headers: Headers,
     pub(crate) parameters: Parameters,
     pub(crate) id: Option<Box<str>>,
+    pub(crate) event: Option<Py<PyBytes>>,
 }
 
 impl Response {
@@ -40,7 +41,8 @@ impl Response {
 impl Response {
     #[new]
     #[pyo3(signature = (body=None, *, outputs=None, status=200, headers=None, parameters=None, content_type=None,
-        id=None))]
+        id=None, event=None))]
+    #[expect(clippy::too_many_arguments, reason = "each is a keyword in Python")]
     fn new(
         body: Option<Bound<'_, PyAny>>,
         outputs: Option<Bound<'_, PyMapping>>,
@@ -49,6 +51,7 @@ impl Response {
         parameters: Option<Bound<'_, PyMapping>>,
         content_type: Option<&str>,
         id: Option<&str>,
+        event: Option<Bound<'_, PyAny>>,
     ) -> PyResult<Self> {
         if !(200..600).contains(&status) {
             return Err(PyValueError::new_err(format!("status must be from 200 to 599, not {status}")));
@@ -79,12 +82,18 @@ impl Response {
                 None => Parameters::new(),
             },
             id: id.map(Into::into),
+            event: event.as_ref().map(body_of).transpose()?,
         })
     }
 
     #[getter]
     fn body<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, PyBytes>> {
         self.body.as_ref().map(|body| body.bind(py))
+    }
+
+    #[getter]
+    fn event<'py>(&self, py: Python<'py>) -> Option<&Bound<'py, PyBytes>> {
+        self.event.as_ref().map(|event| event.bind(py))
     }
 
     #[getter(outputs)]
@@ -118,6 +127,23 @@ impl Response {
             (None, Some(outputs)) => format!("Response({}, outputs={})", self.status, outputs.bind(py).keys()),
             (None, None) => format!("Response({})", self.status),
         }
+    }
+}
+
+/// Announces that the response will be an event stream.
+#[pyclass(frozen, module = "penstock._core")]
+pub(crate) struct EventStream;
+
+#[pymethods]
+impl EventStream {
+    #[new]
+    fn new() -> Self {
+        Self
+    }
+
+    #[expect(clippy::unused_self, reason = "Python passes it")]
+    fn __repr__(&self) -> &'static str {
+        "EventStream()"
     }
 }
 

@@ -13,6 +13,8 @@ impl ServerConfig<'_, '_> {
         Ok(read_record!(self.0, Config {
             request_timeout => |seconds: f64| duration(seconds).into(),
             flush_interval => |seconds: f64| duration(seconds).into(),
+            stream_keepalive => |seconds: f64| duration(seconds).into(),
+            stream_resume => |seconds: f64| duration(seconds).into(),
             drain_delay => |seconds: f64| duration(seconds).unwrap_or_default().into(),
             log_level => |name: String| LogLevel::from_name(&name).unwrap_or(LogLevel::Warning),
             access_log => |format: String| match format.as_str() {

@@ -12,6 +12,7 @@ use crate::{
     rest::{self, DeclaredRouteRequest, Endpoint, Inference, Operation, PlatformCall, PlatformRequest},
     settings::{Categories, Category, Requirement, Serves},
     state::{App, Context, Phase, RemoteCache},
+    streams::EventId,
 };
 use axum::Router;
 use http::{HeaderValue, Method, Response, Version, header::CONNECTION, request::Parts};
@@ -188,6 +189,9 @@ impl Dispatcher {
         let (path, query) = (uri.path(), uri.query());
         let endpoint = Endpoint::find(&app.config, path).visible(method, self.context.hidden, path);
         let is_post = *method == Method::POST;
+        if let Some(id) = rest::find_resumed(&self.context, &endpoint, (method, path, headers)) {
+            return Box::pin(self.resume(id, endpoint, head, body)).await;
+        }
         let declared = match endpoint {
             // V2 inference needs no look-up where no model's route replaces it.
             Endpoint::Inference(Operation::Infer, _) if is_post => match app.registry.has_infer_routes() {
@@ -230,6 +234,20 @@ impl Dispatcher {
                 }
             }
         }
+    }
+
+    /// Answers a request that resumes an event stream.
+    async fn resume<B: RequestBody>(
+        &self,
+        id: EventId,
+        endpoint: Endpoint<'_>,
+        head: &Parts,
+        body: &mut B,
+    ) -> Response<Body> {
+        if let Err(error) = self.context.check_rest(Requirement::Category(Category::Inference), &head.headers) {
+            return rest::refusal(self.count_refused(head, &error), &error);
+        }
+        rest::resume(&self.context, id, endpoint, (head.uri.path(), body)).await
     }
 
     /// Answers a request of the table. Web pages of other origins are refused here, for all of its routes.

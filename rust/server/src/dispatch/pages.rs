@@ -25,7 +25,7 @@ const MAX_AGE: HeaderValue = HeaderValue::from_static("600");
 /// Headers of responses that pages may read, besides those that the standard always allows.
 const EXPOSED: HeaderValue = HeaderValue::from_static(
     "inference-header-content-length, retry-after, x-request-id, x-penstock-queue-seconds, \
-     x-penstock-compute-seconds, x-penstock-batch-size",
+     x-penstock-compute-seconds, x-penstock-batch-size, x-stream-id",
 );
 
 /// Categories of which no response is for pages of other origins.

@@ -14,7 +14,7 @@ use std::{
     task::{Poll, ready},
     time::{Duration, Instant},
 };
-use tokio::time::{Sleep, sleep, sleep_until};
+use tokio::time::{Sleep, sleep, sleep_until, timeout};
 
 /// A running request with any number of responses.
 pub(crate) struct Responses {
@@ -121,6 +121,8 @@ impl Responses {
             next = Some(Err(error));
         }
         match &next {
+            // It is not a response.
+            Some(Ok(chunk)) if chunk.response.announces_events() => {}
             Some(Ok(chunk)) => {
                 self.record.responded(chunk.response.timings, chunk.last);
                 if chunk.last {
@@ -157,6 +159,15 @@ impl Responses {
     /// Awaits [`Responses::poll_next`].
     pub(crate) async fn next(&mut self) -> Option<Result<ResponseChunk>> {
         poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// Awaits [`Responses::poll_next`] for at most `interval`, if there is one; `None` if nothing came.
+    pub(crate) async fn next_within(&mut self, interval: Option<Duration>) -> Option<Option<Result<ResponseChunk>>> {
+        match interval {
+            None => Some(self.next().await),
+            // Boxed: without an interval the future stays small.
+            Some(interval) => Box::pin(timeout(interval, self.next())).await.ok(),
+        }
     }
 
     /// Records the status of the first response, where the model sets one.

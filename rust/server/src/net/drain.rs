@@ -58,6 +58,8 @@ impl Server {
             return true;
         }
         self.app.advance(Phase::Draining);
+        // Those without a reader end.
+        self.app.streams.wake_drivers();
         self.app.registry.all().iter().for_each(|model| model.queue().drain());
         self.app.registry.draining_queues().iter().for_each(|queue| queue.drain());
         if let Some(threads) = &*self.threads() {

@@ -17,7 +17,7 @@ use std::pin::Pin;
 /// A future on the heap: only rare requests have one.
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
-/// Handler of a `GET` route. Its requests have no body.
+/// Handler of a `GET` or `DELETE` route. Its requests have no body.
 pub(crate) type Read = fn(&Context, &PathParams) -> Result<Response<Body>>;
 
 /// Handler of a `GET` route that waits for something.
@@ -38,6 +38,8 @@ pub(crate) enum Handler {
     Negotiated(fn(&Context, &HeaderMap) -> Result<Response<Body>>),
     /// As [`Read`](Self::Read), of a response that takes its time.
     SlowRead(SlowRead),
+    /// `DELETE`, without a body.
+    Remove(Read),
     /// `POST` of settings.
     Write(Input, Write),
     /// `POST` of settings that takes its time.
@@ -99,6 +101,7 @@ impl Handler {
     pub(crate) const fn method(&self) -> &'static str {
         match self {
             Self::Read(_) | Self::Negotiated(_) | Self::SlowRead(_) => "get",
+            Self::Remove(_) => "delete",
             Self::Write(..) | Self::SlowWrite(..) | Self::Inference(_) => "post",
         }
     }
@@ -114,7 +117,7 @@ impl Handler {
         (headers, body): (&HeaderMap, B),
     ) -> Result<Response<Body>> {
         let json = match self {
-            Self::Read(handler) => return handler(context, params),
+            Self::Read(handler) | Self::Remove(handler) => return handler(context, params),
             Self::Negotiated(handler) => return handler(context, headers),
             Self::SlowRead(handler) => return handler(context, headers).await,
             // The dispatcher answers inference requests before.

@@ -2,6 +2,7 @@
 
 mod codec;
 mod error;
+mod events;
 mod handler;
 mod handlers;
 mod headers;
@@ -14,6 +15,7 @@ mod router;
 mod routes;
 
 pub(crate) use error::{broken, is_of_no_route, json, response as refusal};
+pub(crate) use events::{find as find_resumed, resume};
 pub(crate) use headers::check_head;
 pub(crate) use inference::{
     entry::respond as inference,

@@ -29,7 +29,7 @@ pub(super) type Doc = (&'static str, Tag, &'static str);
 pub(super) const OPEN: Requirement = Requirement::Nothing;
 pub(super) const HEALTH: Requirement = Requirement::Category(Category::Health);
 pub(super) const METADATA: Requirement = Requirement::Category(Category::Metadata);
-const INFERENCE: Requirement = Requirement::Category(Category::Inference);
+pub(super) const INFERENCE: Requirement = Requirement::Category(Category::Inference);
 pub(super) const SHARED_MEMORY: Requirement = Requirement::Category(Category::SharedMemory);
 pub(super) const MODEL_CONFIG: Requirement = Requirement::Category(Category::ModelConfig);
 pub(super) const REPOSITORY: Requirement = Requirement::Category(Category::ModelRepository);
@@ -52,6 +52,12 @@ pub(super) const fn get_by(path: &'static str, requires: Requirement, handler: H
 
 pub(super) const fn post(path: &'static str, requires: Requirement, handler: Handler, doc: Doc) -> Route {
     Route { requires, handler, doc: openapi::Route::new("post", path, doc), hidden: false, live: false, audited: None }
+}
+
+/// A `DELETE` route, whose response is empty.
+pub(super) const fn delete(path: &'static str, requires: Requirement, handler: Read, doc: Doc) -> Route {
+    let doc = openapi::Route::new("delete", path, doc).nothing();
+    Route { requires, handler: Handler::Remove(handler), doc, hidden: false, live: false, audited: None }
 }
 
 /// A route of inference, which is always of that category.

@@ -181,7 +181,11 @@ pub(crate) async fn metrics_only<B: RequestBody>(
 
 /// Returns the methods of a path, in the form of the header `Allow`.
 fn allowed(routes: &[Route]) -> String {
-    let methods = routes.iter().map(|route| if route.handler.method() == "get" { "GET,HEAD" } else { "POST" });
+    let methods = routes.iter().map(|route| match route.handler.method() {
+        "get" => "GET,HEAD",
+        "delete" => "DELETE",
+        _ => "POST",
+    });
     methods.collect::<Vec<_>>().join(",")
 }
 

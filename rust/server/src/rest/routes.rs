@@ -4,14 +4,15 @@
 //! in `docs/protocol.md`. Rows of one path stand next to each other.
 
 use super::{
+    events,
     handler::{Handler, Input},
     handlers::{
         batching, debug, docs, live, models, repository, server, settings, shared_memory, slow, stacks, statistics,
     },
     operation::{GenerateMode, Operation, V1Verb},
     route::{
-        DEBUG, HEALTH, HIDDEN, LOGGING, METADATA, METRICS, MODEL_CONFIG, OPEN, REPOSITORY, Route, SHARED_MEMORY,
-        STATISTICS, TRACE, get, get_by, infer, post,
+        DEBUG, HEALTH, HIDDEN, INFERENCE, LOGGING, METADATA, METRICS, MODEL_CONFIG, OPEN, REPOSITORY, Route,
+        SHARED_MEMORY, STATISTICS, TRACE, delete, get, get_by, infer, post,
     },
 };
 use penstock_wire::openapi::{Tag, Takes};
@@ -122,6 +123,12 @@ pub(crate) static ROUTES: &[Route] = &[
     ),
     infer("/models/{model}", PLAIN, Takes::Plain, ("call", Tag::Inference, VALUES)),
     infer("/models/{model}/versions/{version}", PLAIN, Takes::Plain, ("call_version", Tag::Inference, VALUES)),
+    delete(
+        "/v2/streams/{stream}",
+        INFERENCE,
+        events::cancel,
+        ("cancel_stream", Tag::Inference, "Cancels an event stream that can be resumed"),
+    ),
     get(
         "/v2/models/stats",
         STATISTICS,

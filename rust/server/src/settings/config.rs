@@ -94,6 +94,10 @@ pub struct Config {
     pub drain_delay: Live<Duration>,
     /// Time within which responses of one stream leave together; `None` sends each as it comes.
     pub flush_interval: Live<Option<Duration>>,
+    /// Time without a byte of an event stream after which a comment is sent; `None` for none.
+    pub stream_keepalive: Live<Option<Duration>>,
+    /// Time for which an event stream is kept for a client that has lost its connection; `None` for none.
+    pub stream_resume: Live<Option<Duration>>,
     /// Accepts CloudEvents as inference requests, with these responses.
     pub cloud_events: Option<CloudEvents>,
     /// Routes of the platforms that host this server.
@@ -134,6 +138,8 @@ impl Config {
         self.request_timeout.take_over(&other.request_timeout);
         self.drain_delay.take_over(&other.drain_delay);
         self.flush_interval.take_over(&other.flush_interval);
+        self.stream_keepalive.take_over(&other.stream_keepalive);
+        self.stream_resume.take_over(&other.stream_resume);
     }
 
     /// Returns the options of the JSON encoders.
@@ -312,6 +318,8 @@ impl Default for Config {
             request_timeout: None.into(),
             drain_delay: Duration::ZERO.into(),
             flush_interval: None.into(),
+            stream_keepalive: None.into(),
+            stream_resume: None.into(),
             cloud_events: None,
             platforms: None,
             control: None,

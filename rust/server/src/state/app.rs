@@ -6,6 +6,7 @@ use crate::{
     observe::{Liveness, Log, TraceSettingsTable, live::Live, liveness::Watched, spans::Tracer},
     settings::{Action, Config, ConfigDescription, Limits, LogLevel},
     shared_memory::Regions,
+    streams::StreamTable,
 };
 use penstock_core::{Error, Kind, Registry, Result, metrics::Metrics};
 use std::{
@@ -74,6 +75,8 @@ pub(crate) struct App {
     pub(crate) tracer: Option<Arc<Tracer>>,
     /// Shared memory regions of clients.
     pub(crate) regions: Regions,
+    /// Event streams that can be resumed.
+    pub(crate) streams: StreamTable,
     /// Use of the control group's memory.
     pub(crate) memory: MemoryUse,
     /// Connections with unsent data that their sockets do not accept.
@@ -112,7 +115,6 @@ impl App {
         registry.changes().listen(move || sender.send_replace(()));
         let log = Arc::new(Log::new(&config, metrics.log_dropped.clone()));
         let tracer = config.tracing.as_ref().map(|settings| Tracer::new(settings, &metrics, &log));
-        let memory = MemoryUse::default();
         if let Some(target) = &config.audit_log {
             log.open_audit(target).map_err(AppError::Audit)?;
         }
@@ -122,7 +124,7 @@ impl App {
             log,
             keys,
             tracer,
-            memory,
+            memory: MemoryUse::default(),
             live: Arc::default(),
             liveness: Arc::default(),
             trace: TraceSettingsTable::default(),
@@ -133,6 +135,7 @@ impl App {
             metrics,
             writing: Arc::default(),
             regions: Regions::default(),
+            streams: StreamTable::default(),
             changes,
             tls_client_logged: AtomicBool::new(false),
             proxy_header_logged: AtomicBool::new(false),

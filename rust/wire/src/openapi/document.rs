@@ -94,13 +94,16 @@ fn operation(route: &Route) -> Value {
     let content = match route.gives {
         Gives::Json(schema) => json!({"application/json": {"schema": reference("schemas", schema)}}),
         Gives::Text(media_type) => json!({media_type: {"schema": {"type": "string"}}}),
-        Gives::OfModel => json!({}),
+        Gives::OfModel | Gives::Nothing => json!({}),
     };
-    let mut responses = json!({"200": {"description": route.summary, "content": content}});
+    let mut responses = match route.gives {
+        Gives::Nothing => json!({"204": {"description": route.summary}}),
+        _ => json!({"200": {"description": route.summary, "content": content}}),
+    };
     if route.may_be_unready {
         responses["503"] = json!({"description": "Not ready; `error` says why.", "content": content});
     }
-    let missing = (route.has_model() || route.has_region()).then_some(404);
+    let missing = (route.has_model() || route.has_region() || route.has_stream()).then_some(404);
     // Requests with a body may be malformed, too long or unsupported.
     let sent: &[u16] = match route.takes {
         Takes::Json(_) => &[400, 413, 501, 503],
@@ -114,7 +117,12 @@ fn operation(route: &Route) -> Value {
     }
     let mut operation =
         json!({"operationId": route.id, "tags": [route.tag.name()], "summary": route.summary, "responses": responses});
-    let in_path = [(route.has_model(), "Model"), (route.has_version(), "Version"), (route.has_region(), "Region")];
+    let in_path = [
+        (route.has_model(), "Model"),
+        (route.has_version(), "Version"),
+        (route.has_region(), "Region"),
+        (route.has_stream(), "Stream"),
+    ];
     let parameters: Vec<Value> =
         in_path.into_iter().filter(|(has, _)| *has).map(|(_, key)| reference("parameters", key)).collect();
     if !parameters.is_empty() {

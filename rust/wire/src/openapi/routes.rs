@@ -32,12 +32,14 @@ pub enum Gives {
     Text(&'static str),
     /// A response of the path's model.
     OfModel,
+    /// No body: the status is 204.
+    Nothing,
 }
 
 /// One method of one path.
 #[derive(Clone, Copy, Debug)]
 pub struct Route {
-    /// `get` or `post`.
+    /// `get`, `post` or `delete`.
     pub method: &'static str,
     /// Pattern of the path, with `{model}` and `{version}`.
     pub path: &'static str,
@@ -145,6 +147,12 @@ impl Route {
         Self { gives: Gives::Text(media_type), ..self }
     }
 
+    /// Leaves the response without a body.
+    #[must_use]
+    pub const fn nothing(self) -> Self {
+        Self { gives: Gives::Nothing, ..self }
+    }
+
     /// Sets the request of a route that the path's model answers.
     #[must_use]
     pub const fn of_model(self, takes: Takes) -> Self {
@@ -171,6 +179,11 @@ impl Route {
     /// Reports whether the path names a region of shared memory.
     pub(super) fn has_region(&self) -> bool {
         self.path.contains("{region}")
+    }
+
+    /// Reports whether the path names an event stream.
+    pub(super) fn has_stream(&self) -> bool {
+        self.path.contains("{stream}")
     }
 
     /// Reports whether the path names a version.

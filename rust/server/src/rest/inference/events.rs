@@ -47,6 +47,12 @@ impl EventStream {
         Ok(events)
     }
 
+    /// Creates a stream whose first response is late.
+    pub(crate) fn late(responses: Responses, form: Form, options: EncodeOptions) -> Self {
+        let frames = Frames::new(responses.app().config.flush_interval.get());
+        Self { responses, form, options, frames, ended: false }
+    }
+
     fn write(&mut self, chunk: &ResponseChunk) -> Result<()> {
         let Self { responses, form, options, frames, .. } = self;
         let writer = Writer { spec: responses.model().spec(), plan: &responses.plan, form: *form, options: *options };

@@ -10,16 +10,14 @@ use crate::{
             receive::{receive, receive_whole, whole},
         },
         error,
+        events::{self, EventsRequest},
         headers::{InferHeaders, json_length},
         operation::GenerateMode,
     },
     state::{App, Context, RequestGuard},
 };
 use bytes::Bytes;
-use http::{
-    HeaderMap, HeaderValue, Response,
-    header::{CACHE_CONTROL, CONTENT_TYPE},
-};
+use http::{HeaderMap, HeaderValue, Response};
 use penstock_core::{Error, Model, Result, footprint};
 use penstock_wire::{
     DecodedRequest,
@@ -69,7 +67,9 @@ async fn compute_response<B: RequestBody>(
         match mode {
             GenerateMode::Generate => alone(app, responses?, form).await,
             GenerateMode::GenerateStream | GenerateMode::InferStream | GenerateMode::PlainStream => {
-                stream(app, responses?, form).await
+                // Needed for resumption only.
+                let resumed_at = app.config.stream_resume.get().map(|_| events::path_of(mode, &path));
+                stream(context, &model, responses?, (form, &resumed_at.unwrap_or_default())).await
             }
         }
     };
@@ -140,17 +140,23 @@ async fn alone(app: &App, mut responses: Responses, form: Form) -> Result<Respon
     Ok(response)
 }
 
-/// Returns responses as events. An error before the first event sets the status.
-async fn stream(app: &App, mut responses: Responses, form: Form) -> Result<Response<Body>> {
-    let first = responses.next().await.transpose()?;
-    let events = EventStream::new(responses, form, app.config.encode_options(), first)?;
-    let mut response = Response::new(Body::Streamed(axum::body::Body::new(events)));
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
-    // Proxies shall forward each event at once.
-    headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
-    Ok(response)
+/// Returns responses as events. An error before the first event sets the status, unless a comment is sent before it.
+async fn stream(
+    context: &Context,
+    model: &Arc<Model>,
+    mut responses: Responses,
+    (form, path): (Form, &str),
+) -> Result<Response<Body>> {
+    let config = &context.app.config;
+    let first = responses.next_within(config.stream_keepalive.get()).await;
+    let (is_late, options) = (first.is_none(), config.encode_options());
+    let events = match first {
+        Some(first) => EventStream::new(responses, form, options, first.transpose()?)?,
+        None => EventStream::late(responses, form, options),
+    };
+    let mut response = Response::new(());
+    events::set_headers(response.headers_mut(), HeaderValue::from_static("text/event-stream; charset=utf-8"));
+    Ok(events::respond(EventsRequest { context, model, path, is_late }, response, events))
 }
 
 /// Returns the logged status of a stream's outcome.

@@ -1,10 +1,11 @@
 //! Streamed response of a raw-request model.
 
 use super::splice::Splice;
-use crate::infer::Responses;
+use crate::infer::{Responses, response_head};
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use penstock_core::{Error, ResponseChunk, SplicedBody};
+use penstock_wire::rest::generate::error_event;
 use std::{
     pin::Pin,
     task::{Context, Poll, ready},
@@ -25,6 +26,8 @@ pub(crate) struct ChunkedBody {
     splice: Option<Splice>,
     /// Error that ends the body once all bytes before it are sent.
     failure: Option<Error>,
+    /// Set until the first chunk of an event stream whose head was sent before it.
+    is_late: bool,
 }
 
 /// Bytes of a chunk.
@@ -38,14 +41,19 @@ pub(crate) struct ChunkBytes {
 impl ChunkedBody {
     /// Creates a body that begins with `first`, which is not the last chunk.
     pub(crate) fn new(responses: Responses, first: ChunkBytes) -> Self {
-        let mut body = Self { responses: Some(responses), ready: None, splice: None, failure: None };
+        let mut body = Self { responses: Some(responses), ready: None, splice: None, failure: None, is_late: false };
         body.accept(first);
         body
     }
 
     /// Creates an empty body of unknown length, for `HEAD`.
     pub(crate) fn none() -> Self {
-        Self { responses: None, ready: None, splice: None, failure: None }
+        Self { responses: None, ready: None, splice: None, failure: None, is_late: false }
+    }
+
+    /// Creates the body of an event stream whose first chunk is still to come. Its error will be an event.
+    pub(crate) fn late(responses: Responses) -> Self {
+        Self { responses: Some(responses), ready: None, splice: None, failure: None, is_late: true }
     }
 
     fn accept(&mut self, chunk: ChunkBytes) {
@@ -81,32 +89,43 @@ impl Body for ChunkedBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<std::result::Result<Frame<Bytes>, Error>>> {
+        let this = &mut *self;
         loop {
-            if let Some(bytes) = ready!(self.poll_accepted(cx)) {
+            if let Some(bytes) = ready!(this.poll_accepted(cx)) {
                 return Poll::Ready(Some(Ok(Frame::data(bytes))));
             }
-            if let Some(error) = self.failure.take() {
+            if let Some(error) = this.failure.take() {
                 return Poll::Ready(Some(Err(error)));
             }
-            let Some(responses) = &mut self.responses else { return Poll::Ready(None) };
+            let Some(responses) = &mut this.responses else { return Poll::Ready(None) };
             let Some(next) = ready!(responses.poll_next(cx)) else {
-                self.responses = None;
+                this.responses = None;
                 return Poll::Ready(None);
             };
+            if next.as_ref().is_ok_and(|chunk| chunk.response.announces_events()) {
+                continue;
+            }
             let last = next.as_ref().is_ok_and(|chunk| chunk.last);
-            let bytes = next.and_then(|chunk| bytes_of(responses, chunk).inspect_err(|error| responses.fail(error)));
+            let is_late = std::mem::take(&mut this.is_late);
+            let bytes =
+                next.and_then(|chunk| bytes_of(responses, chunk, is_late).inspect_err(|error| responses.fail(error)));
             match bytes {
-                Ok(bytes) => self.accept(bytes),
+                Ok(bytes) => this.accept(bytes),
+                Err(error) if is_late => {
+                    this.responses = None;
+                    this.ready = Some(error_event(&error).into());
+                    continue;
+                }
                 Err(error) => {
-                    self.responses = None;
+                    this.responses = None;
                     // The connection flushes its buffer while this is pending, but discards it after an error.
-                    self.failure = Some(error);
+                    this.failure = Some(error);
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
             }
             if last {
-                self.responses = None;
+                this.responses = None;
             }
         }
     }
@@ -116,10 +135,19 @@ impl Body for ChunkedBody {
     }
 }
 
-/// Returns the bytes of a chunk, if any.
-fn bytes_of(responses: &Responses, chunk: ResponseChunk) -> Result<ChunkBytes, Error> {
+/// Returns the bytes of a chunk, if any: its event, where it has one.
+fn bytes_of(responses: &mut Responses, chunk: ResponseChunk, is_late: bool) -> Result<ChunkBytes, Error> {
     let ResponseChunk { response, last } = chunk;
-    let (bytes, splice) = response.head.map_or((None, None), |head| (head.body, head.splice));
+    let mut bytes_and_splice = (None, None);
+    if let Some(head) = response.head {
+        let refused = response_head::to_error(&head);
+        if refused.is_some() && (is_late || head.event.is_some()) {
+            responses.set_status(head.status);
+        }
+        let of_status = refused.filter(|_| is_late).map(|error| error_event(&error).into());
+        bytes_and_splice = (head.event.or(of_status).or(head.body), head.splice);
+    }
+    let (bytes, splice) = bytes_and_splice;
     if bytes.is_none() && splice.is_none() && !response.outputs.is_empty() {
         return Err(Error::handler(format!(
             "model '{}' gave a chunk of tensors to a route, expected chunks with a body",

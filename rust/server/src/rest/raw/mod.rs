@@ -4,3 +4,4 @@ mod chunks;
 mod fallback;
 pub(crate) mod route;
 mod splice;
+mod stream;

@@ -1,15 +1,12 @@
 //! Requests to routes that models declare: the model receives the whole request and sets the response.
 
 use super::{
-    chunks::{ChunkBytes, ChunkedBody},
     fallback::{FallbackRequest, RouteContext},
+    stream::{StreamRequest, stream},
 };
 use crate::{
     body::{Body, RequestBody},
-    infer::{
-        RequestScope, RequestTelemetry, Responses, StreamTelemetry, compute, header_params, request_headers,
-        response_head, timing_headers,
-    },
+    infer::{RequestScope, RequestTelemetry, StreamTelemetry, compute, header_params, response_head, timing_headers},
     rest::{
         codec::{compress, receive::receive_whole},
         error,
@@ -141,9 +138,8 @@ async fn compute_response<B: RequestBody>(
         let record = StreamTelemetry::new(app, telemetry, (&model, id), status);
         let scope = RequestScope { record, guard, deadline };
         // Boxed: most responses are not streamed, and would carry this future's size.
-        return Box::pin(stream(context, (&model, headers), (decoded, scope), is_head))
-            .await
-            .map_err(Failure::recorded);
+        let request = StreamRequest { model: &model, headers, path, is_head };
+        return Box::pin(stream(context, request, decoded, scope)).await.map_err(Failure::recorded);
     }
     telemetry.decoded(&mut decoded);
     let (model, computed) = match fallback {
@@ -189,7 +185,7 @@ pub(crate) fn decoded(route_context: RouteContext<'_>, http: HttpRequest) -> Res
         schedule: Schedule::default(),
         takes_ownership: false,
         context: None,
-        raw: Some(Box::new(RawRequest { http: Some(Box::new(http)), ..RawRequest::default() })),
+        raw: Some(Box::new(RawRequest { http: Some(Box::new(http)), takes_events: true, ..RawRequest::default() })),
     };
     let plan = ResponsePlan { id: id.to_owned(), ..ResponsePlan::default() };
     let mut decoded = DecodedRequest { request, plan, timeout: None, shared: None };
@@ -230,42 +226,6 @@ async fn with_tensors(
     let mut http_response = infer::in_json(context, model, plan, response).await?;
     response_head::apply(&context.app, model, head, &mut http_response)?;
     Ok(http_response)
-}
-
-/// Streams a response. The first chunk sets the status and the headers; an error before it sets its
-/// own status.
-async fn stream(
-    context: &Context,
-    (model, headers): (&Arc<Model>, &HeaderMap),
-    (mut decoded, scope): (DecodedRequest, RequestScope),
-    is_head: bool,
-) -> Result<Response<Body>> {
-    let app = &context.app;
-    if let Some(metadata) = &mut decoded.request.metadata {
-        request_headers::describe_client(context, metadata, headers);
-    }
-    decoded.request.schedule.client = request_headers::client(context, model, headers);
-    let mut responses = Responses::start(context, model, decoded, scope)?;
-    let Some(first) = responses.next().await.transpose()? else { return Ok(Response::new(Body::empty())) };
-    let head = first.response.head.unwrap_or_default();
-    responses.set_status(head.status);
-    let http_response =
-        response_head::to_response(app, responses.model(), &head).inspect_err(|error| responses.fail(error))?;
-    if first.last {
-        responses.leave();
-        return Ok(http_response);
-    }
-    let (mut parts, mut body) = http_response.into_parts();
-    if is_head {
-        responses.leave();
-        return Ok(Response::from_parts(parts, Body::Streamed(axum::body::Body::new(ChunkedBody::none()))));
-    }
-    let first_chunk = body.take_chunks().unwrap_or_default();
-    // Proxies shall forward each chunk at once.
-    parts.headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
-    let bytes = first_chunk.into_iter().next().unwrap_or_default();
-    let body = ChunkedBody::new(responses, ChunkBytes { bytes, splice: head.splice });
-    Ok(Response::from_parts(parts, Body::Streamed(axum::body::Body::new(body))))
 }
 
 /// Returns the logged status of a stream's outcome.

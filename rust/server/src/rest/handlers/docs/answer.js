@@ -13,7 +13,9 @@ async function* events(reader) {
   for (let chunk = await reader.read(); !chunk.done; chunk = await reader.read()) {
     const parts = (left + decoder.decode(chunk.value, { stream: true })).split("\n\n");
     left = parts.pop();
-    yield parts.map((event) => event.replace(/^data: ?/gm, ""));
+    // Comments and ids are left out.
+    const data = (part) => part.split("\n").filter((line) => line.startsWith("data:")).map((line) => line.replace(/^data: ?/, ""));
+    yield parts.map(data).filter((lines) => lines.length).map((lines) => lines.join("\n"));
   }
 }
 

@@ -1,0 +1,91 @@
+//! Response with an event stream.
+
+use super::{driver::Driver, reader::StreamReader};
+use crate::{
+    body::{Body, Comment, KeepAlive},
+    state::Context,
+    streams::{Owner, ResumableStream, StreamPlace, Token},
+};
+use bytes::Bytes;
+use http::{
+    HeaderMap, HeaderName, HeaderValue, Response,
+    header::{CACHE_CONTROL, CONTENT_TYPE},
+};
+use http_body::Body as HttpBody;
+use penstock_core::Model;
+use std::{sync::Arc, time::Duration};
+
+/// Header with the token of a resumable stream.
+const STREAM_ID: HeaderName = HeaderName::from_static("x-stream-id");
+
+/// Request that an event stream answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct EventsRequest<'a> {
+    pub(crate) context: &'a Context,
+    pub(crate) model: &'a Arc<Model>,
+    /// Path, as [`super::find`] sees it.
+    pub(crate) path: &'a str,
+    /// Set for a stream whose first event is late: the response begins with a comment.
+    pub(crate) is_late: bool,
+}
+
+/// Sets the headers of an event stream, of this content type.
+pub(crate) fn set_headers(headers: &mut HeaderMap, kind: HeaderValue) {
+    headers.insert(CONTENT_TYPE, kind);
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-cache"));
+    // Proxies shall forward each event at once.
+    headers.entry("x-accel-buffering").or_insert(HeaderValue::from_static("no"));
+}
+
+/// Reports whether headers are those of an event stream.
+pub(crate) fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().is_some_and(|essence| essence.trim().eq_ignore_ascii_case("text/event-stream"))
+}
+
+/// Adds what the settings have for event streams: comments, resumption. Without either, the body is sent as it is.
+pub(crate) fn respond<B>(request: EventsRequest<'_>, response: Response<()>, body: B) -> Response<Body>
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    let EventsRequest { context, model, path, is_late } = request;
+    let config = &context.app.config;
+    // A call in this process cannot lose its connection.
+    let keep = config.stream_resume.get().filter(|_| context.completions.is_some());
+    let Some(keep) = keep else {
+        return response.map(|()| streamed(body, config.stream_keepalive.get(), Comment::Block, is_late));
+    };
+    let Some(token) = Token::random() else {
+        return response.map(|()| streamed(body, config.stream_keepalive.get(), Comment::Block, is_late));
+    };
+    let mut headers = response.headers().clone();
+    headers.extend(HeaderValue::try_from(token.to_string()).ok().map(|token| (STREAM_ID, token)));
+    let place = StreamPlace {
+        path: path.to_owned(),
+        model: Arc::clone(&model.spec().name),
+        owner: Owner::from(&*context.client),
+        headers: headers.clone(),
+        keep,
+    };
+    let (stream, attachment) = ResumableStream::new(token, place, &context.app.metrics);
+    if !context.app.streams.add(&stream) {
+        return response.map(|()| streamed(body, config.stream_keepalive.get(), Comment::Block, is_late));
+    }
+    tokio::spawn(Driver::new(&context.app, &stream, body));
+    let reader = StreamReader::new(stream, attachment);
+    let mut response = response.map(|()| streamed(reader, config.stream_keepalive.get(), Comment::Line, is_late));
+    *response.headers_mut() = headers;
+    response
+}
+
+/// Returns a body, with comments if there is an interval.
+pub(super) fn streamed<B>(body: B, interval: Option<Duration>, comment: Comment, is_late: bool) -> Body
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    let Some(interval) = interval else { return Body::Streamed(axum::body::Body::new(body)) };
+    let body = KeepAlive::new(body, interval, comment);
+    Body::Streamed(axum::body::Body::new(if is_late { body.due() } else { body }))
+}
