@@ -147,6 +147,21 @@ def test_client_that_drops_at_random_points_gets_each_event_once(form: str, seed
     assert reader.connections > 5
 
 
+def test_many_clients_that_drop_at_once_get_each_event_once(server: Server) -> None:
+    def run(seed: int) -> list[int]:
+        chance = random.Random(seed)
+        path, body = body_of(chance.choice(list(FORMS)), 300)
+        reader = Reader(server, path, body)
+        while not reader.read(chance.randrange(400, 9000)):
+            if not reader.last_id:
+                reader.text = ""
+        return reader.numbers
+
+    with ThreadPoolExecutor(16) as pool:
+        for numbers_read in pool.map(run, range(48)):
+            assert numbers_read == list(range(300))
+
+
 def test_event_source_resumes_by_get(server: Server) -> None:
     for form in ("generate", "raw"):
         path, body = body_of(form, 3)

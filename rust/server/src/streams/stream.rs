@@ -74,8 +74,10 @@ struct State {
     reader: Option<Waker>,
     driver: Option<Waker>,
     ending: Option<Ending>,
-    /// Cancelled, or no longer kept.
+    /// Cancelled, or without a reader for too long.
     is_closed: bool,
+    /// Not kept once its reader has left.
+    is_forgotten: bool,
 }
 
 impl ResumableStream {
@@ -91,6 +93,7 @@ impl ResumableStream {
             driver: None,
             ending: None,
             is_closed: false,
+            is_forgotten: false,
         };
         (Arc::new(Self { token, place, state: Mutex::new(state), metrics: Arc::clone(metrics) }), Attachment(1))
     }
@@ -99,7 +102,8 @@ impl ResumableStream {
     pub(crate) fn next_step(&self, cx: &Context<'_>, is_draining: bool) -> NextStep {
         let mut state = self.lock();
         set(&mut state.driver, cx);
-        let until = (!state.is_attached).then(|| state.alone_since + self.place.keep);
+        let keep = if state.is_forgotten { Duration::ZERO } else { self.place.keep };
+        let until = (!state.is_attached).then(|| state.alone_since + keep);
         // A stream without a reader does not delay a drain.
         let is_over = until.is_some_and(|until| is_draining || until <= Instant::now());
         state.is_closed |= is_over;
@@ -141,6 +145,15 @@ impl ResumableStream {
         driver.into_iter().for_each(Waker::wake);
     }
 
+    /// Keeps nothing for another reader. The current one gets all events.
+    pub(crate) fn forget(&self) {
+        let mut state = self.lock();
+        state.is_forgotten = true;
+        state.ring.forget_sent();
+        self.count(&mut state);
+        wake(state, |state| state.driver.take());
+    }
+
     /// Has the driver look again.
     pub(crate) fn wake_driver(&self) {
         wake(self.lock(), |state| state.driver.take());
@@ -152,7 +165,7 @@ impl ResumableStream {
     /// `NotFound` after the end and for events that are not kept, `InvalidInput` for those that are not there yet.
     pub(crate) fn attach(&self, after: u64) -> Result<Attachment, Error> {
         let mut state = self.lock();
-        if state.is_closed {
+        if state.is_closed || state.is_forgotten {
             return Err(unknown_stream());
         }
         state.ring.rewind(after).map_err(|unreachable| match unreachable {

@@ -8,7 +8,7 @@ use std::{
 
 /// Streams that run or are kept, at most; further ones cannot be resumed.
 const MAX_STREAMS: usize = 16_384;
-/// Streams that have ended and are kept, at most; then the oldest one is dropped.
+/// Streams that have ended and are kept, at most; then the oldest one is forgotten.
 const MAX_ENDED: usize = 4096;
 /// Bytes of their events.
 const MAX_ENDED_BYTES: usize = 64 << 20;
@@ -50,7 +50,7 @@ impl StreamTable {
         drop(removed);
     }
 
-    /// Records that a stream has ended with events of so many bytes. Beyond the bounds the oldest ones are dropped.
+    /// Records that a stream has ended with events of so many bytes. Beyond the bounds the oldest ones are forgotten.
     pub(crate) fn ended(&self, token: Token, bytes: usize) {
         let mut streams = self.lock();
         streams.ended.push_back((token, bytes));
@@ -62,7 +62,7 @@ impl StreamTable {
             dropped.extend(streams.by_token.remove(&oldest));
         }
         drop(streams);
-        dropped.iter().for_each(|stream| stream.close());
+        dropped.iter().for_each(|stream| stream.forget());
     }
 
     /// Has all drivers look again: the server drains.
@@ -98,7 +98,7 @@ mod tests {
     use http::HeaderMap;
     use penstock_core::{Kind, metrics::Metrics};
     use std::{
-        task::{Context, Waker},
+        task::{Context, Poll, Waker},
         time::Duration,
     };
 
@@ -124,9 +124,11 @@ mod tests {
     }
 
     #[test]
-    fn ended_streams_are_bounded_by_bytes_and_the_oldest_is_closed() {
+    fn ended_streams_are_bounded_by_bytes_and_the_oldest_is_forgotten() {
         let (table, metrics) = (StreamTable::default(), Arc::<Metrics>::default());
         let streams = [stream(&metrics), stream(&metrics), stream(&metrics)];
+        let (reader, cx) = (streams[0].attach(0).unwrap(), Context::from_waker(Waker::noop()));
+        streams[0].push([Bytes::from_static(b"a")], 1000);
         for stream in &streams {
             table.add(stream);
             stream.end(Ending::Complete);
@@ -135,6 +137,12 @@ mod tests {
         assert!(table.find(streams[0].token, &Owner::Bearer).is_none());
         assert_eq!(streams[0].attach(0).unwrap_err().message(), unknown_stream().message());
         assert!(streams[2].attach(0).is_ok());
+        // Its reader has all events, and then it is over.
+        assert!(matches!(streams[0].next_step(&cx, false), NextStep::Wait(None)));
+        assert!(matches!(streams[0].poll_events(reader, &cx, 100), Poll::Ready(Some(Ok(_)))));
+        assert!(matches!(streams[0].poll_events(reader, &cx, 100), Poll::Ready(None)));
+        streams[0].release(reader);
+        assert!(matches!(streams[0].next_step(&cx, false), NextStep::Stop));
         // What was removed counts no more.
         table.remove(streams[1].token);
         table.ended(streams[1].token, MAX_ENDED_BYTES / 2);
