@@ -227,6 +227,25 @@ def test_child_process_announces_too(tmp_path: Path) -> None:
         assert (before + "".join(pieces)).replace(COMMENT, "") == "data: no\n\n"
 
 
+def test_request_in_the_queue_has_comments() -> None:
+    gate = Gate()
+
+    @model
+    def slow(text: str) -> Iterator[str]:
+        gate.enter()
+        yield text
+
+    with ExitStack() as streams:
+        server = streams.enter_context(Server(slow, http="127.0.0.1:0", grpc=None, stream_keepalive="20ms"))
+        streams.callback(gate.open)
+        first, second = (streams.enter_context(begun(server, "generate", text)) for text in ("a", "b"))
+        gate.await_entered()
+        texts = [read_comments(pieces, 2) for _, pieces in (first, second)]
+        gate.open()
+        texts = [text + "".join(pieces) for text, (_, pieces) in zip(texts, (first, second), strict=True)]
+    assert all(text.count("data: ") == 1 for text in texts)
+
+
 def test_comments_fill_the_silence_between_events() -> None:
     go = threading.Event()
 

@@ -441,6 +441,24 @@ def test_failed_stream_is_not_taken_for_a_complete_one() -> None:
             httpx.get(f"{server.http_url}/fails", headers=last)
 
 
+def test_event_without_an_end_is_cut() -> None:
+    closed = threading.Event()
+
+    @model(routes=["GET /endless"])
+    def endless(request: Request) -> Iterator[Any]:
+        try:
+            yield EventStream()
+            while True:
+                yield "data: " + "." * 1000
+        finally:
+            closed.set()
+
+    with serving(endless, max_body_bytes="64KiB") as server:
+        with pytest.raises(httpx.RemoteProtocolError):
+            httpx.get(f"{server.http_url}/endless", timeout=PATIENCE)
+        assert closed.wait(PATIENCE)
+
+
 def test_ids_of_a_handler_are_kept() -> None:
     @model(routes=["GET /own"])
     def own(request: Request) -> Iterator[Any]:

@@ -4,7 +4,7 @@ use super::{driver::Driver, reader::StreamReader};
 use crate::{
     body::{Body, Comment, KeepAlive},
     state::Context,
-    streams::{Owner, ResumableStream, StreamPlace, Token},
+    streams::{Attachment, Owner, ResumableStream, StreamPlace, Token},
 };
 use bytes::Bytes;
 use http::{
@@ -49,34 +49,42 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    let EventsRequest { context, model, path, is_late } = request;
-    let config = &context.app.config;
+    let EventsRequest { context, is_late, .. } = request;
+    let interval = context.app.config.stream_keepalive.get();
+    let (mut head, ()) = response.into_parts();
+    let body = match resumable(request, &mut head.headers) {
+        None => streamed(body, interval, Comment::Block, is_late),
+        Some((stream, attachment)) => {
+            tokio::spawn(Driver::new(&context.app, &stream, body));
+            streamed(StreamReader::new(stream, attachment), interval, Comment::Line, is_late)
+        }
+    };
+    Response::from_parts(head, body)
+}
+
+/// Creates a stream that can be resumed, with its header; `None` where it cannot.
+fn resumable(request: EventsRequest<'_>, headers: &mut HeaderMap) -> Option<(Arc<ResumableStream>, Attachment)> {
+    let EventsRequest { context, model, path, .. } = request;
+    let app = &context.app;
     // A call in this process cannot lose its connection.
-    let keep = config.stream_resume.get().filter(|_| context.completions.is_some());
-    let Some(keep) = keep else {
-        return response.map(|()| streamed(body, config.stream_keepalive.get(), Comment::Block, is_late));
-    };
-    let Some(token) = Token::random() else {
-        return response.map(|()| streamed(body, config.stream_keepalive.get(), Comment::Block, is_late));
-    };
-    let mut headers = response.headers().clone();
-    headers.extend(HeaderValue::try_from(token.to_string()).ok().map(|token| (STREAM_ID, token)));
+    context.completions.as_ref()?;
+    let (keep, token) = (app.config.stream_resume.get()?, Token::random()?);
+    let id = HeaderValue::try_from(token.to_string()).ok()?;
+    let mut own = headers.clone();
+    own.insert(STREAM_ID, id.clone());
     let place = StreamPlace {
         path: path.to_owned(),
         model: Arc::clone(&model.spec().name),
         owner: Owner::from(&*context.client),
-        headers: headers.clone(),
+        headers: own,
         keep,
     };
-    let (stream, attachment) = ResumableStream::new(token, place, &context.app.metrics);
-    if !context.app.streams.add(&stream) {
-        return response.map(|()| streamed(body, config.stream_keepalive.get(), Comment::Block, is_late));
+    let (stream, attachment) = ResumableStream::new(token, place, &app.metrics);
+    if !app.streams.add(&stream) {
+        return None;
     }
-    tokio::spawn(Driver::new(&context.app, &stream, body));
-    let reader = StreamReader::new(stream, attachment);
-    let mut response = response.map(|()| streamed(reader, config.stream_keepalive.get(), Comment::Line, is_late));
-    *response.headers_mut() = headers;
-    response
+    headers.insert(STREAM_ID, id);
+    Some((stream, attachment))
 }
 
 /// Returns a body, with comments if there is an interval.
