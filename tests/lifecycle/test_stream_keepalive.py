@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import socket
 import subprocess
@@ -37,6 +38,11 @@ FORMS = {
     "chat": (
         "/v1/chat/completions",
         {"model": "slow", "messages": [{"role": "user", "content": "TEXT"}], "stream": True},
+    ),
+    "responses": ("/v1/responses", {"model": "slow", "input": "TEXT", "stream": True}),
+    "messages": (
+        "/v1/messages",
+        {"model": "slow", "max_tokens": 9, "messages": [{"role": "user", "content": "TEXT"}], "stream": True},
     ),
 }
 """Path and body of each form of event stream."""
@@ -114,7 +120,7 @@ def test_stream_begins_with_comments_until_its_first_event(form: str) -> None:
         gate.open()
         rest = (before + "".join(pieces)).replace(COMMENT, "")
         assert "word" in rest
-        assert all(event.startswith("data: ") for event in rest.split("\n\n")[:-1])
+        assert all(re.match(r"(event: \S+\n)?data: ", event) for event in rest.split("\n\n")[:-1])
         assert rest.endswith("\n\n")
 
 
@@ -144,7 +150,11 @@ def test_error_after_the_head_is_an_event_of_its_form(form: str) -> None:
         before = read_comments(pieces, 1)
         gate.open()
         rest = (before + "".join(pieces)).replace(COMMENT, "")
-        event = json.loads(rest.removeprefix("data: "))
+        event = json.loads(re.sub(r"^(event: error\n)?data: ", "", rest))
+        if form in ("responses", "messages"):
+            assert "no such text" in json.dumps(event)
+            assert event["type"] == "error"
+            return
         expected = ERRORS.get("completion" if form == "chat" else form, {"error": "no such text"})
         assert event == expected
 
