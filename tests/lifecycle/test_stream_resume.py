@@ -477,11 +477,12 @@ def test_ids_of_a_handler_are_kept() -> None:
 def test_streams_without_a_reader_do_not_delay_a_drain() -> None:
     watched = Watched()
     server = Server(watched.model, http="127.0.0.1:0", grpc=None, stream_resume="1h", drain_timeout="1h").start()
-    with begun(server, watched):
+    with begun(server, watched) as (token, _):
         pass
     until(lambda: connections(server) == 0)
     stopping = threading.Thread(target=server.stop)
     stopping.start()
+    until(lambda: is_refused(server, watched, token))
     # The generator is closed at its next step.
     watched.gate.open()
     stopping.join(PATIENCE)

@@ -107,12 +107,10 @@ class _Handler:
     def _endpoint(self, path: str, body: Body, ctx: Context) -> Endpoint:
         """The endpoint of a path and of the model that a body names."""
         requested = body.needed("model")
-        served, endpoint = (
-            self._by_path[path].get(requested, (None, None)) if isinstance(requested, str) else (None,) * 2
-        )
-        if served is None or endpoint is None or not ctx.client.may_use(served.model.name):
+        found = self._by_path[path].get(requested) if isinstance(requested, str) else None
+        if found is None or not ctx.client.may_use(found[0].model.name):
             raise self._missing(requested, path, ctx)
-        return endpoint
+        return found[1]
 
     def _missing(self, requested: object, path: str, ctx: Context) -> Refused:
         if requested in self._visible(ctx):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from penstock.openai._body import Body
 from penstock.openai._chats.anthropic import ANTHROPIC, Anthropic
 from penstock.openai._chats.chat_model import ChatModel
-from penstock.openai._chats.responses import Responses
+from penstock.openai._chats.responses import RESPONSES, Responses
 from penstock.openai._events import Part
 from penstock.openai._generating import Form, new_id
 from penstock.openai._members import DECLARED, HANDLED, answers, parameters, stream_options
@@ -54,7 +54,7 @@ class Chat(ChatModel):
         responses, anthropic = Responses(self), Anthropic(self)
         found = {
             "chat/completions": Endpoint(self.answer),
-            "responses": Endpoint(responses.answer),
+            "responses": Endpoint(responses.answer, RESPONSES),
             "messages": Endpoint(anthropic.answer, ANTHROPIC),
         }
         if self._tokens is not None:

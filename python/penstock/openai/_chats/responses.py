@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from penstock.openai._body import Body
 from penstock.openai._chats.chat_model import ChatModel
 from penstock.openai._chats.response_items import as_messages
-from penstock.openai._errors import Refused
-from penstock.openai._events import Document, Part
+from penstock.openai._errors import OPENAI, Refused
+from penstock.openai._events import Document, Part, encode
 from penstock.openai._generating import Form, new_id
 from penstock.openai._members import parameters
 
 if TYPE_CHECKING:
     from penstock._core import Context
 
-__all__ = ["Responses"]
+__all__ = ["RESPONSES", "Responses"]
 
 _KNOWN = frozenset(
     {
@@ -53,6 +53,20 @@ _REFUSED: dict[str, tuple[Any, ...]] = {
     "store": (False,),
     "truncation": ("disabled",),
 }
+
+
+def _event(body: Document) -> bytes:
+    """The event of an error that comes before any other event."""
+    event = {
+        "type": "error",
+        "sequence_number": 0,
+        **{name: body["error"][name] for name in ("code", "message", "param")},
+    }
+    return b"event: error\ndata: %b\n\n" % encode(event)
+
+
+RESPONSES = OPENAI._replace(event=_event)
+"""The form of errors: those of a stream are events of a type."""
 _LOGPROBS = "message.output_text.logprobs"
 _INCLUDED = (_LOGPROBS, "reasoning.encrypted_content")
 _ECHOED = ("instructions", "max_output_tokens", "temperature", "top_p", "reasoning", "text", "metadata", "user")
@@ -79,7 +93,7 @@ class Responses:
         ask = self._chat.ask(messages, translated, 1, given)
         stream = body.get("stream", bool, False)
         id_ = new_id()
-        form = Form("responses", self._head(body, id_), id_, stream)
+        form = Form("responses", self._head(body, id_), id_, stream, errors=RESPONSES)
         return await self._chat.response(ask, form, ctx)
 
     def _head(self, body: Body, id_: str) -> Document:
