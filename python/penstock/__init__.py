@@ -22,7 +22,7 @@ from penstock._model.pipeline import Pipeline
 from penstock._model.step import Step
 from penstock._serve.serve import serve
 from penstock._server.server import Server
-from penstock._spec.batching import Batching, BatchTooLarge
+from penstock._spec.batching import Batching, BatchTooLarge, Iterative
 from penstock._spec.caching import Cache
 from penstock._spec.cost import Cost, Dim
 from penstock._spec.fallback import Fallback
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         Request,
         RequestInfo,
         Response,
+        Row,
         SequenceInfo,
         frozen,
     )
@@ -103,6 +104,7 @@ __all__ = [
     "HandlerError",
     "InternalError",
     "InvalidInput",
+    "Iterative",
     "Level",
     "LoadError",
     "MethodNotAllowed",
@@ -120,6 +122,7 @@ __all__ = [
     "RequestInfo",
     "Resources",
     "Response",
+    "Row",
     "RowErrors",
     "SequenceInfo",
     "Sequences",
@@ -161,6 +164,7 @@ _COMPILED = (
     "Request",
     "RequestInfo",
     "Response",
+    "Row",
     "SequenceInfo",
     "frozen",
 )

@@ -675,6 +675,55 @@ class RequestInfo:
         """As `Context.record_tokens`, of this request."""
 
 @final
+class Row:
+    """A row of an iterative model (`Iterative`), from the step before which it joins until it has left."""
+
+    state: Any
+    """Whatever the model keeps of the row, such as its place in a cache; None at first."""
+
+    def __getitem__(self, name: str) -> Any:
+        """An input, as an array without the batch axis; None for an absent one.
+
+        Raises:
+            KeyError: the model has no input of that name.
+        """
+
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """All inputs by name."""
+
+    @property
+    def step(self) -> int:
+        """The number of its steps before this one: 0 at its first. In `leave`: at its last step."""
+
+    @property
+    def request(self) -> RequestInfo:
+        """The request that it belongs to."""
+
+    @property
+    def index(self) -> int:
+        """Its place among the rows of its request."""
+
+    @property
+    def request_id(self) -> str:
+        """The request's id; empty without one."""
+
+    @property
+    def parameters(self) -> dict[str, bool | int | float | str | list[Any]]:
+        """The parameters of the request, without the reserved ones."""
+
+    @property
+    def deadline(self) -> float | None:
+        """Seconds until the client stops waiting; None without a limit."""
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the client has disconnected. Such a row leaves before the next step."""
+
+    def set_parameter(self, name: str, value: bool | int | float | str) -> None:
+        """Sets a parameter of the row's next response."""
+
+@final
 class SequenceInfo:
     """Step of a sequence."""
 

@@ -158,7 +158,7 @@ def replace_cost(batching: Batching, cost: Cost) -> Batching:
 
 def test_description_contains_every_field_of_a_definition() -> None:
     local = {"factory", "processes", "concurrency", "explainer", "calls", "opaque", "version_policy", "warmup"}
-    local |= {"stall_timeout"}
+    local |= {"stall_timeout", "iterative"}
     parsed = definition_json.to_json(theirs.summing.with_options(resources={"gpu0": 1}).bare_definition(), [])
     assert parsed.keys() - {"samples"} == set(FIELDS) - local
     tensor = set(Tensor.__slots__) - {"dtype"}

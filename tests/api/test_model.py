@@ -192,6 +192,7 @@ def test_definition_contains_all_options() -> None:
         "inputs": (X,),
         "outputs": (Y,),
         "batching": batching,
+        "iterative": None,
         "instances": 2,
         "inline": False,
         "max_queue": 7,
@@ -347,8 +348,8 @@ def test_unnamed_handler_needs_a_name() -> None:
             {"stall_timeout": 9, "instances": Processes(2)},
             "model 'm': stall_timeout is for instances that are threads; processes have Processes(hang_after=...)",
         ),
-        ({"batching": 8}, "model 'm': batching must be a Batching, not 8"),
-        ({"batching": Batching}, "model 'm': batching must be a Batching, not <class"),
+        ({"batching": 8}, "model 'm': batching must be a Batching or an Iterative, not 8"),
+        ({"batching": Batching}, "model 'm': batching must be a Batching or an Iterative, not <class"),
     ],
 )
 def test_invalid_options_are_rejected(options: dict[str, Any], message: str) -> None:

@@ -17,6 +17,7 @@ SOFT, HARD = 300, 500
 
 LONG_WITH_REASON = {
     "python/penstock/config.py": "every setting with its kind and help, and as a keyword argument",
+    "python/penstock/_model/model.py": "one public class: each option of a model, checked and defined",
     "python/penstock/_server/server.py": "one public class: the methods of a server with their exceptions",
     "rust/server/src/rest/routes.rs": "the table of REST routes",
     "rust/server/src/settings/config.rs": "every setting as a plain value",

@@ -26,6 +26,7 @@ _NOT_SENT = frozenset(
         "concurrency",
         "explainer",
         "factory",
+        "iterative",
         "opaque",
         "processes",
         "stall_timeout",
@@ -33,7 +34,7 @@ _NOT_SENT = frozenset(
         "warmup",
     }
 )
-"""Fields that concern one side only, and `warmup`, which is sent as samples."""
+"""Fields that concern one side only; `iterative`, which is not attached; and `warmup`, which is sent as samples."""
 
 
 def _field_codecs() -> dict[str, Codec]:

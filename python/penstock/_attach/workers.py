@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock._model.checks import check_batching
+from penstock._model.iterative import check_iterative
 from penstock._model.options import belongs_to_model, check_processes
 from penstock._runtime import tracebacks
 from penstock._runtime.instance import for_single_instance
@@ -43,6 +44,7 @@ def attachable(models: Iterable[Any]) -> list[Definition]:
             raise SignatureError(f"{where} calls other models, which only a model of the server's own process can")
         if definition.processes is not None:
             raise SignatureError(f"{where}: an attached model has threads; attach it from several processes instead")
+        check_iterative(definition.iterative, [("an attached model", True)], where)
         check_processes(Processes(1), definition.batching, None, where)
         tensors = (definition.inputs, definition.outputs)
         check_batching(definition.batching, tensors, where, streams=definition.streams, processes=True)

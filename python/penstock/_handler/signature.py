@@ -69,11 +69,7 @@ def read_signature(
         if outputs is not None
         else return_tensors(hints, where, batched=batched, streams=streams)
     )
-    _check_names(bound_tensors, "input", where)
-    _check_names(returned, "output", where)
-    for bound in bound_tensors:
-        if bound.tensor.labels:
-            raise SignatureError(f"{where}: input {bound.tensor.name!r} has labels; only outputs can")
+    _check_tensors(bound_tensors, returned, where)
     for bound in returned:
         if bound.tensor.optional and outputs is None:
             raise SignatureError(f"{where}: output {bound.tensor.name!r} is optional: declare it with outputs=[...]")
@@ -86,6 +82,26 @@ def read_signature(
         raise SignatureError(f"{where}: batching= needs at least one input, whose first axis is the batch")
     positional, keywords = _arrange(all_parameters, names, context)
     return Signature(tuple(bound_tensors), tuple(returned), positional, keywords, context is not None)
+
+
+def declared_signature(inputs: Iterable[Tensor], outputs: Iterable[Tensor], where: str) -> Signature:
+    """The signature of a handler that takes its inputs in another way than by its parameters.
+
+    Raises:
+        SignatureError: the declared tensors are not valid.
+    """
+    bound_inputs = [BoundTensor(tensor) for tensor in _checked(inputs, "inputs", where)]
+    bound_outputs = [BoundTensor(tensor) for tensor in _checked(outputs, "outputs", where)]
+    _check_tensors(bound_inputs, bound_outputs, where)
+    return Signature(tuple(bound_inputs), tuple(bound_outputs), (), (), wants_context=True)
+
+
+def _check_tensors(inputs: list[BoundTensor], outputs: list[BoundTensor], where: str) -> None:
+    _check_names(inputs, "input", where)
+    _check_names(outputs, "output", where)
+    for bound in inputs:
+        if bound.tensor.labels:
+            raise SignatureError(f"{where}: input {bound.tensor.name!r} has labels; only outputs can")
 
 
 def _parameters(

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock._spec.batching import Batching
+    from penstock._spec.batching import Batching, Iterative
     from penstock._spec.definition import Definition
     from penstock._spec.tensor import Tensor
 
@@ -27,18 +27,24 @@ def outputs_text(definition: Definition) -> str:
     return _tensors(definition, definition.outputs, definition.output_types)
 
 
-def batching_text(batching: Batching | None) -> str:
+def batching_text(batching: Batching | None, iterative: Iterative | None = None) -> str:
     """The batching of a model in a few words."""
     if batching is None:
         return "off"
     rows = f"up to {batching.max_size} row{'s' if batching.max_size > 1 else ''}"
+    if iterative is not None:
+        return f"{rows}, step by step"
     delay = f", {batching.max_delay * 1000:g} ms delay" if batching.max_delay else ""
     return f"{rows}{delay}" if batching.dynamic else f"{rows}, not joined"
 
 
 def model_card(definition: Definition) -> str:
     """The card of a model."""
-    cells = (inputs_text(definition), outputs_text(definition), batching_text(definition.batching))
+    cells = (
+        inputs_text(definition),
+        outputs_text(definition),
+        batching_text(definition.batching, definition.iterative),
+    )
     return card(f"{definition.name}, version {definition.version}", table([("inputs", "outputs", "batching"), cells]))
 
 

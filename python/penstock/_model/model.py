@@ -12,6 +12,7 @@ from penstock._handler.parameters import documents, shown_types
 from penstock._model.call_graph import names_of
 from penstock._model.checks import check_batching
 from penstock._model.describe import model_card
+from penstock._model.iterative import batching_of, check_iterative, check_step, excluded, iterative_signature
 from penstock._model.option_types import ModelOptions, option_hint
 from penstock._model.options import (
     DEFAULT_MAX_QUEUE,
@@ -34,7 +35,7 @@ from penstock._model.options import (
 from penstock._model.routes import read_fallback, read_routes
 from penstock._model.stall import stall_timeout_of
 from penstock._model.warmup import WarmupRequests, read_warmup
-from penstock._spec.batching import Batching
+from penstock._spec.batching import Batching, Iterative
 from penstock._spec.caching import Cache
 from penstock._spec.definition import BoundHandler, Definition, Handler, nothing_to_close
 from penstock._spec.instances import Processes
@@ -72,6 +73,8 @@ class Model(Generic[P, R]):
     """Outputs, in the order of a returned tuple."""
     batching: Batching | None
     """Batching of requests; None where each request is one call."""
+    iterative: Iterative | None
+    """Iterative batching; None for any other."""
     instances: int
     """Number of instances. Each computes one call at a time, or several if the handler is async."""
     processes: Processes | None
@@ -107,7 +110,7 @@ class Model(Generic[P, R]):
         self.name = wire_name(options.get("name"), target, routes=options.get("routes") is not None)
         where = f"model {self.name!r}"
         self.version = checked_name("version", str(options.get("version", "1")), where)
-        self.batching = checked_option(options.get("batching"), Batching, f"{where}: batching")
+        self.batching, self.iterative = batching_of(options.get("batching"), where)
         self.instances, self.processes = instances_of(options.get("instances", 1), where)
         check_processes(self.processes, self.batching, options.get("max_concurrency"), where)
         self.max_queue = checked_count(options.get("max_queue", DEFAULT_MAX_QUEUE), f"{where}: max_queue")
@@ -119,8 +122,9 @@ class Model(Generic[P, R]):
         self._warmup = read_warmup(options.get("warmup"), where)
         self._buckets = buckets_of(options.get("buckets"), where)
         self.calls = names_of(options.get("calls"), where, processes=self.processes is not None)
-        self._method = method_of(target, where)
-        self.streams = streams_of(options.get("streams"), self._unbound(), where)
+        check_iterative(self.iterative, excluded(self, options), where)
+        self._method = method_of(target, where) if self.iterative is None else check_step(target, where)
+        self.streams = self.iterative is not None or streams_of(options.get("streams"), self._unbound(), where)
         self.max_concurrency = concurrency_of(
             options.get("max_concurrency"), self._unbound(), batched=self.batching is not None, where=where
         )
@@ -185,6 +189,7 @@ class Model(Generic[P, R]):
             inputs=self.inputs,
             outputs=self.outputs,
             batching=self.batching,
+            iterative=self.iterative,
             instances=self.instances,
             inline=self.inline,
             concurrency=self.max_concurrency,
@@ -231,6 +236,8 @@ class Model(Generic[P, R]):
     def _read_signature(self, where: str) -> Signature:
         from penstock._handler.signature import read_signature
 
+        if self.iterative is not None:
+            return iterative_signature(self._options.get("inputs"), self._options.get("outputs"), where)
         target: Any = self.__wrapped__
         # Reached through its class, a static or class method has no `self` left to fill.
         bound = (staticmethod, classmethod)
@@ -263,6 +270,8 @@ class Model(Generic[P, R]):
         plain, stream = (bind.bind_async, bind.bind_async_stream) if is_async else (bind.bind, bind.bind_stream)
         bound_call: Any = stream if self.streams else plain
         close, close_sequence = (getattr(instance, name, nothing_to_close) for name in ("close", "close_sequence"))
+        if self.iterative is not None:
+            return BoundHandler(handler, close, leave=getattr(instance, "leave", nothing_to_close))
         bound = BoundHandler(bound_call(handler, self._signature), close, close_sequence)
         if shared is None or not self._method:
             return bound
@@ -276,7 +285,8 @@ def model(**options: Unpack[ModelOptions]) -> Callable[[Callable[P, R]], Model[P
 def model(target: Any = None, /, **options: Unpack[ModelOptions]) -> Any:
     """Makes a function, class or callable servable: `@model`, `@model(...)` or `model(...)(target)`.
 
-    A class is built once per instance, on the instance's own thread. Its handler is `__call__`, else `predict`.
+    A class is built once per instance, on the instance's own thread. Its handler is `__call__`, else `predict`; with
+    `batching=Iterative(...)` it is `step`.
     Its method `close`, if there is one, is called at shutdown.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import TypedDict
 
-from penstock._spec.batching import Batching
+from penstock._spec.batching import Batching, Iterative
 from penstock._spec.caching import Cache
 from penstock._spec.fallback import Fallback
 from penstock._spec.instances import Processes, Threads
@@ -22,6 +22,7 @@ _OTHER_NAMES = {
     "max_batch_size": "batching=Batching(max_size=...)",
     "batch_size": "batching=Batching(max_size=...)",
     "batch": "batching=Batching(max_size=...)",
+    "max_steps": "batching=Iterative(max_steps=...)",
     "workers": "instances=... or instances=Processes(...)",
     "replicas": "instances=...",
     "priorities": "queueing=Queueing(priorities=...)",
@@ -46,8 +47,9 @@ class ModelOptions(TypedDict, total=False):
     outputs: Iterable[Tensor] | None
     """Outputs that the handler returns as arrays; default: from its return annotation. For a handler of raw requests:
     metadata, which is not enforced."""
-    batching: Batching | None
-    """Batching of requests; default: each request is one call, without a batch axis."""
+    batching: Batching | Iterative | None
+    """Batching of requests; default: each request is one call, without a batch axis. `Iterative` is for a class with a
+    method `step`."""
     instances: int | Threads | Processes
     """Calls that may run at once, as a number or `Threads(n)`, or `Processes(n)`; default 1."""
     max_concurrency: int | None

@@ -77,6 +77,8 @@ def settings_of(target: Any, integration: str | None) -> ModelSettings:
 def _value(served: Model[..., Any], name: str) -> Any:
     if name == "instances":
         return served.processes or (Threads(served.instances, inline=True) if served.inline else served.instances)
+    if name == "batching":
+        return served.iterative or served.batching
     if name == "check_shapes":
         return served._options.get("check_shapes", True)
     if name == "buckets":
@@ -99,6 +101,7 @@ def _of_definition(definition: Definition, integration: str | None) -> ModelSett
     origin = f"integration {integration}" if integration else "definition"
     values = {name: getattr(definition, "concurrency" if name == "max_concurrency" else name) for name in SETTINGS}
     values["buckets"] = dict(definition.buckets)
+    values["batching"] = definition.iterative or definition.batching
     rows = [_row(name, value, origin, is_given=True) for name, value in values.items() if name != "warmup"]
     return ModelSettings(definition.name, definition.version, rows)
 

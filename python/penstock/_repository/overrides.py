@@ -105,6 +105,10 @@ def _dynamic_batching(definition: Definition, value: Any) -> Definition:
         raise InvalidInput(
             f"config 'dynamic_batching' cannot be set: the inputs of model '{definition.name}' have no batch axis"
         )
+    if definition.iterative is not None:
+        raise InvalidInput(
+            f"config 'dynamic_batching' cannot be set: model '{definition.name}' computes its rows step by step"
+        )
     changes: dict[str, Any] = {"dynamic": True}
     for key, inner in given.items():
         where = f"dynamic_batching.{key}"

@@ -258,7 +258,7 @@ def _row(definition: Definition) -> tuple[str, ...]:
         definition.version,
         _inputs_and_routes(definition),
         outputs_text(definition),
-        batching_text(definition.batching),
+        batching_text(definition.batching, definition.iterative),
         str(definition.instances),
     )
 

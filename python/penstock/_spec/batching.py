@@ -1,4 +1,4 @@
-"""`Batching`: options for joining requests into batches; `BatchTooLarge`: the error of a batch that does not fit."""
+"""`Batching` and `Iterative`: options for joining requests; `BatchTooLarge`: the error of a batch that does not fit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from penstock._spec.cost import Cost
 from penstock._spec.suggestions import suggest_keywords
 from penstock.errors import TooLarge
 
-__all__ = ["BatchTooLarge", "Batching"]
+__all__ = ["BatchTooLarge", "Batching", "Iterative"]
 
 DEFAULT_MAX_SIZE = 64
 
@@ -27,6 +27,15 @@ _OTHER_NAMES = {
     "padding": "pad",
 }
 """Options by their names in other products."""
+
+_OTHER_NAMES_OF_ITERATIVE = {
+    "max_size": "max_rows",
+    "max_batch_size": "max_rows",
+    "max_num_seqs": "max_rows",
+    "max_tokens": "max_steps",
+    "max_length": "max_steps",
+}
+"""Options by their names in other products, and of `Batching`."""
 
 
 class BatchTooLarge(TooLarge):
@@ -155,6 +164,52 @@ class Batching:
         values += (_duration(max_duration, cost),)
         for field, value in zip(self.__slots__, values, strict=True):
             object.__setattr__(self, field, value)
+
+
+@dataclass(frozen=True, init=False, slots=True)
+class Iterative:
+    """Iterative batching, also known as continuous batching: requests join and leave a batch between steps.
+
+    For a class with a method `step(self, rows)`, which an instance calls again and again while it has rows. It returns
+    a list with one entry for each `Row`, in order: a chunk without the batch axis, None for nothing at this step,
+    `Final` for the end of the row, or an exception, which fails that row alone. If the class has a method
+    `leave(self, row)`, it is called once for each row that has been in a step, when it has left for whatever reason.
+
+    Args:
+        max_rows: Limit of rows in an instance. Waiting requests join while there is room.
+        max_steps: Limit of steps of a row. A row that has not ended by then fails.
+
+    Raises:
+        ValueError: a value is out of its range; the message names it.
+
+    Example:
+        >>> @model(
+        ...     inputs=[Tensor("end", np.int32, [1])],
+        ...     outputs=[Tensor("i", np.int32, [1])],
+        ...     batching=Iterative(max_rows=16),
+        ... )
+        ... class Count:
+        ...     def step(self, rows: list[Row]):
+        ...         return [Final([row.step]) if row.step == row["end"][0] else [row.step] for row in rows]
+    """
+
+    max_rows: int
+    """Limit of rows in an instance."""
+    max_steps: int
+    """Limit of steps of a row."""
+
+    @suggest_keywords("Iterative", _OTHER_NAMES_OF_ITERATIVE)
+    def __init__(self, max_rows: int = 16, *, max_steps: int = 4096) -> None:
+        for name, value in (("max_rows", max_rows), ("max_steps", max_steps)):
+            # True would pass as 1.
+            if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value < 2**31:
+                raise ValueError(f"Iterative: {name} must be an integer of 1 or more, not {value!r}")
+            object.__setattr__(self, name, value)
+
+    @property
+    def batching(self) -> Batching:
+        """The batch axis of the tensors. Requests are not joined in the queue, but in the instance."""
+        return Batching(self.max_rows, dynamic=False, hold=False)
 
 
 def _allowed(sizes: Iterable[int], max_size: int | None) -> tuple[int, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from penstock._spec.batching import Batching
+from penstock._spec.batching import Batching, Iterative
 from penstock._spec.caching import Cache
 from penstock._spec.fallback import Fallback
 from penstock._spec.placement import Channels, Spawning
@@ -16,7 +16,7 @@ from penstock._spec.tensor import Tensor
 from penstock._spec.versions import VersionPolicy
 
 if TYPE_CHECKING:
-    from penstock._core import SequenceInfo
+    from penstock._core import Row, SequenceInfo
 
 __all__ = ["BoundHandler", "Definition", "Document", "Handler", "WarmupSource", "nothing_to_close"]
 
@@ -30,7 +30,7 @@ class Handler(Protocol):
 
         Arguments are the inputs in declared order, None for an absent one, then the context if the definition has
         `wants_context`. Returns an array, a tuple in output order, a dict by output name, or None without outputs.
-        The call of an async handler returns an awaitable of that.
+        The call of an async handler returns an awaitable of that. That of an iterative model is its `step`.
         """
 
     @property
@@ -43,7 +43,7 @@ class Handler(Protocol):
 
 
 def nothing_to_close(*_: object) -> None:
-    """Does nothing: the `close` and `close_sequence` of a handler without resources."""
+    """Does nothing: the `close`, `close_sequence` and `leave` of a handler without resources."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,8 @@ class BoundHandler:
     call: Callable[..., Any]
     close: Callable[[], object] = nothing_to_close
     close_sequence: Callable[[SequenceInfo], object] = nothing_to_close
+    leave: Callable[[Row], object] = nothing_to_close
+    """Of an iterative model: called once for each row that has been in a step, when it has left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ class Definition:
     """None: requests are independent of each other."""
     cache: Cache | None = None
     """None: each request is computed."""
+    iterative: Iterative | None = None
+    """Steps of the rows; None: a batch is one call. With it, the model has `batching` and streams."""
     inline: bool = False
     """True if I/O threads may call the handler, where its batches are short."""
     concurrency: int | None = None

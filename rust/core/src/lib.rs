@@ -29,7 +29,7 @@ pub mod testing;
 
 pub use batch::Part;
 pub use error::{Error, Kind, Result};
-pub use job::{BatchOutput, Job, Pulled, RowChunk, SLOW_READER_TIMEOUT, Streaming, Work};
+pub use job::{BatchOutput, Job, Pulled, RowChunk, RowSet, SLOW_READER_TIMEOUT, Streaming, Work};
 pub use metrics::statistics;
 pub use model::{Changes, Dialect, IndexEntry, Model, Readiness, Registry, RouteMatch, VersionState, VersionStatus};
 pub use queue::{Load, QueueLimits, ResourceShare, Resources};
@@ -46,8 +46,9 @@ pub use request::{
 };
 pub use route::{Route, RouteTable, TableMatch};
 pub use spec::{
-    Batching, Caching, Dim, Document, FairBy, Fairness, Fallback, Level, ModelSpec, Overdue, Oversize, Padding,
-    Queueing, Ragged, ResourceRequest, RowCost, Sequences, TensorSpec, Term, VersionPolicy, Window, names, shape_text,
+    Batching, Caching, Dim, Document, FairBy, Fairness, Fallback, Iterative, Level, ModelSpec, Overdue, Oversize,
+    Padding, Queueing, Ragged, ResourceRequest, RowCost, Sequences, TensorSpec, Term, VersionPolicy, Window, names,
+    shape_text,
 };
 pub use tensor::{
     AlignedBuffer, Buffer, Datatype, ElementKind, Inputs, MAX_RANK, Memory, Outputs, RowLengths, Shape, Tensor,

@@ -94,6 +94,7 @@ pub(crate) fn read(object: &Bound<'_, PyAny>) -> PyResult<(ModelSpec, Arc<Handle
         resources: optional(object, "resources", options::resources)?,
         queueing: optional(object, "queueing", options::queueing)?.unwrap_or_default(),
         sequences: optional(object, "sequences", options::sequences)?,
+        iterative: optional(object, "iterative", options::iterative)?,
         cache: optional(object, "cache", options::caching)?,
         version_policy: optional(object, "version_policy", options::version_policy)?.unwrap_or_default(),
         fallback: optional(object, "fallback", options::fallback)?,

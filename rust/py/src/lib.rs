@@ -84,6 +84,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<convert::client_identity::ClientCertificate>()?;
     module.add_class::<convert::client_identity::ClientIdentity>()?;
     module.add_class::<handler::request_info::RequestInfo>()?;
+    module.add_class::<handler::row::Row>()?;
     module.add_class::<handler::metrics::HandlerMetrics>()?;
     module.add_class::<handler::sequences::SequenceInfo>()?;
     raw_request::register(module)?;

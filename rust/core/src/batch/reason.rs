@@ -25,11 +25,13 @@ pub enum Reason {
     Duration,
     /// The server is draining.
     Drain,
+    /// A step of an iterative model.
+    Step,
 }
 
 impl Reason {
     /// All reasons, for tables and metrics.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Full,
         Self::Cost,
         Self::Preferred,
@@ -41,6 +43,7 @@ impl Reason {
         Self::Target,
         Self::Duration,
         Self::Drain,
+        Self::Step,
     ];
 
     /// Label in metrics and logs.
@@ -57,6 +60,7 @@ impl Reason {
             Self::Target => "target",
             Self::Duration => "duration",
             Self::Drain => "drain",
+            Self::Step => "step",
         }
     }
 }

@@ -235,6 +235,14 @@ impl Job {
         self.free(self.parts.len(), duration);
     }
 
+    /// Ends a request of an iterative model: `times` are those of its steps, `share` its part of them.
+    pub(super) fn conclude_row(&mut self, failure: Option<&Error>, times: InterpreterTimes, share: Duration) {
+        self.record(failure.map_or(Ok(times), Err));
+        self.observe_left(times, share, failure.is_some());
+        self.answered = true;
+        self.free(self.parts.len(), times.handler);
+    }
+
     /// Frees the instance, the resources and the sequences.
     fn free(&mut self, requests: usize, duration: Duration) {
         self.entered();

@@ -21,11 +21,20 @@ impl Job {
         self.record_statistics(times, failed, elapsed);
     }
 
-    /// Counts the time that was computed for abandoned requests. A client that read the end of its stream abandoned
-    /// nothing.
+    /// Observes the end of a request of an iterative model, whose steps were observed as batches.
+    pub(super) fn observe_left(&self, times: InterpreterTimes, share: Duration, failed: bool) {
+        let is_left = self.parts.iter().all(has_left);
+        self.count_waste(share);
+        if !failed && !is_left {
+            let (rows, waited, elapsed) = (self.rows, self.waited, self.cut_at.elapsed());
+            let ended = Ended { rows, failed_rows: 0, requests: 1, waited, elapsed, times: Some(times) };
+            self.metrics().statistics.left(&ended);
+        }
+    }
+
+    /// Counts the time that was computed for abandoned requests.
     fn count_waste(&self, computed: Duration) {
-        let left = |part: &&Part| part.reply.is_abandoned() && !part.reply.channel().is_some_and(Channel::has_ended);
-        let rows: usize = self.parts.iter().filter(left).map(|part| part.request.rows).sum();
+        let rows: usize = self.parts.iter().filter(|part| has_left(part)).map(|part| part.request.rows).sum();
         if rows > 0 {
             self.metrics().wasted(computed.mul_f64(rows as f64 / self.rows as f64));
         }
@@ -46,4 +55,9 @@ impl Job {
         let ended = Ended { rows: self.rows, failed_rows, requests, waited, elapsed, times };
         self.metrics().statistics.ended(&ended);
     }
+}
+
+/// A client that read the end of its stream abandoned nothing.
+fn has_left(part: &Part) -> bool {
+    part.reply.is_abandoned() && !part.reply.channel().is_some_and(Channel::has_ended)
 }

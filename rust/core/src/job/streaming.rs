@@ -19,21 +19,23 @@ pub const SLOW_READER_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct Streaming {
     pub(super) job: Job,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     /// Open rows of each request; 0 after the end of its stream.
-    open_rows: Vec<usize>,
+    pub(super) open_rows: Vec<usize>,
     /// Responses sent to each request.
     responses: Vec<usize>,
     /// Time at which the handler continued after its last chunk.
     pub(super) resumed: Instant,
+    /// Error that ended a stream.
+    pub(super) failure: Option<Error>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Row {
-    client: usize,
+pub(super) struct Row {
+    pub(super) client: usize,
     /// Index among the request's rows.
     index: usize,
-    open: bool,
+    pub(super) open: bool,
 }
 
 impl Job {
@@ -45,7 +47,7 @@ impl Job {
         // A request without rows is open until the end, too.
         let open_rows = self.parts().iter().map(|part| part.request.rows.max(1)).collect();
         let responses = vec![0; self.parts().len()];
-        Streaming { job: self, rows, open_rows, responses, resumed: Instant::now() }
+        Streaming { job: self, rows, open_rows, responses, resumed: Instant::now(), failure: None }
     }
 }
 
@@ -151,22 +153,7 @@ impl Streaming {
             )));
         }
         for (place, chunk) in chunks.into_iter().take(self.rows.len()).enumerate() {
-            let (outputs, ends) = match chunk {
-                RowChunk::Nothing => continue,
-                RowChunk::More(outputs) => (Some(outputs), false),
-                RowChunk::Last(outputs) => (Some(outputs), true),
-                RowChunk::End => (None, true),
-                RowChunk::Fail(error) => {
-                    self.fail_row(place, &error);
-                    continue;
-                }
-            };
-            if let Some(outputs) = outputs.filter(|_| self.rows[place].open) {
-                self.send_row(place, outputs, parameters.clone(), ends)?;
-            }
-            if ends {
-                self.end_row(place);
-            }
+            self.send_chunk(place, chunk, parameters.clone())?;
         }
         self.resumed = Instant::now();
         Ok(())
@@ -183,7 +170,7 @@ impl Streaming {
         Ok(())
     }
 
-    fn fail_row(&mut self, place: usize, error: &Error) {
+    pub(super) fn fail_row(&mut self, place: usize, error: &Error) {
         let Row { client, index, open } = self.rows[place];
         if open {
             let alone = self.job.parts()[client].request.rows == 1;
@@ -216,7 +203,13 @@ impl Streaming {
         &self.job.parts()[client].reply
     }
 
-    fn send_row(&mut self, place: usize, outputs: Outputs, mut parameters: Parameters, ends: bool) -> Result<()> {
+    pub(super) fn send_row(
+        &mut self,
+        place: usize,
+        outputs: Outputs,
+        mut parameters: Parameters,
+        ends: bool,
+    ) -> Result<()> {
         self.job.check(&outputs, 1)?;
         let Row { client, index, .. } = self.rows[place];
         let alone = self.job.parts()[client].request.rows == 1;
@@ -249,7 +242,7 @@ impl Streaming {
         }
     }
 
-    fn end_row(&mut self, place: usize) {
+    pub(super) fn end_row(&mut self, place: usize) {
         let row = &mut self.rows[place];
         if std::mem::replace(&mut row.open, false) {
             let client = row.client;
@@ -273,7 +266,10 @@ impl Streaming {
             return;
         }
         match result {
-            Err(_) => self.count(client, ResponseOutcome::Fail, Instant::now()),
+            Err(ref error) => {
+                self.failure = Some(error.clone());
+                self.count(client, ResponseOutcome::Fail, Instant::now());
+            }
             Ok(()) if self.reply(client).channel().is_some_and(Channel::has_ended) => {}
             Ok(()) => self.count(client, ResponseOutcome::Empty, Instant::now()),
         }

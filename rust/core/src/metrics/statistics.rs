@@ -162,9 +162,8 @@ impl Statistics {
 
     /// Counts one batch.
     pub(crate) fn ended(&self, batch: &Ended) {
-        let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
         let mut now = self.lock();
-        now.last_inference_ms = u64::try_from(millis).unwrap_or(u64::MAX);
+        now.last_inference_ms = unix_ms();
         now.executions += 1;
         let Some(times) = batch.times else { return };
         let (infer, output) = (ns(times.handler), ns(times.output));
@@ -174,6 +173,28 @@ impl Statistics {
         now.queue.add(batch.requests, ns(batch.waited));
         now.compute.add(batch.requests, [input, infer, output]);
         now.batches.entry(batch.rows).or_default().add(1, [input, infer, output]);
+    }
+
+    /// Counts one step of an iterative model. `None` if it failed.
+    pub(crate) fn stepped(&self, rows: usize, times: Option<InterpreterTimes>) {
+        let mut now = self.lock();
+        now.last_inference_ms = unix_ms();
+        now.executions += 1;
+        let Some(times) = times else { return };
+        let input = times.boundary.saturating_sub(times.output);
+        now.batches.entry(rows).or_default().add(1, [ns(input), ns(times.handler), ns(times.output)]);
+    }
+
+    /// Counts a request that has left an iterative model. `batch.times` are those of its steps.
+    pub(crate) fn left(&self, batch: &Ended) {
+        let Some(times) = batch.times else { return };
+        let (infer, output) = (ns(times.handler), ns(times.output));
+        let input = ns(batch.elapsed).saturating_sub(infer + output);
+        let mut now = self.lock();
+        now.inferences += batch.rows as u64;
+        now.success.add(batch.requests, ns(batch.waited).saturating_add(ns(batch.elapsed)) * batch.requests);
+        now.queue.add(batch.requests, ns(batch.waited));
+        now.compute.add(batch.requests, [input, infer, output]);
     }
 
     /// Merges the counts of `parts` requests into one: they were parts of a split request.
@@ -205,6 +226,12 @@ impl ComputeTotals {
             total.add(count, ns.saturating_mul(count));
         }
     }
+}
+
+/// Milliseconds since the epoch.
+fn unix_ms() -> u64 {
+    let millis = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis());
+    u64::try_from(millis).unwrap_or(u64::MAX)
 }
 
 fn ns(duration: Duration) -> u64 {

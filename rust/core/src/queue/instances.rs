@@ -39,6 +39,8 @@ pub struct InstanceState {
     kind: AtomicU8,
     /// Set while a stream waits for a client that does not read.
     waits_for_client: AtomicBool,
+    /// Set to end a wait for requests that join.
+    interrupted: AtomicBool,
     process: Mutex<InstanceProcess>,
 }
 
@@ -62,6 +64,8 @@ pub enum Activity {
     Stream,
     /// Its event loop runs.
     Loop,
+    /// It makes steps of its rows.
+    Step,
 }
 
 /// Process of an instance.
@@ -136,9 +140,24 @@ impl InstanceState {
         self.steps.store(self.steps.load(Ordering::Relaxed).wrapping_add(1), Ordering::Relaxed);
     }
 
+    /// Counts a step of an iterative model, of so many rows.
+    pub(crate) fn step_of(&self, rows: usize) {
+        self.rows.store(u32::try_from(rows).unwrap_or(u32::MAX), Ordering::Relaxed);
+        self.step();
+    }
+
     /// Records whether the instance waits for a client of a stream.
     pub(crate) fn set_waits_for_client(&self, waits: bool) {
         self.waits_for_client.store(waits, Ordering::Relaxed);
+    }
+
+    /// Ends the wait of [`Queue::wait_to_join`], or the next one.
+    pub(super) fn interrupt(&self) {
+        self.interrupted.store(true, Ordering::Release);
+    }
+
+    pub(super) fn take_interrupt(&self) -> bool {
+        self.interrupted.swap(false, Ordering::AcqRel)
     }
 
     /// A number that changes with any progress; `None` while nothing has to happen.
@@ -207,6 +226,7 @@ impl Queue {
     /// process.
     pub fn progress(&self) -> Vec<(Option<u64>, Activity)> {
         let activity = |instance: &InstanceState| match (instance.is(InstanceKind::Loop), self.spec.streams) {
+            _ if self.spec.iterative.is_some() => Activity::Step,
             (true, _) => Activity::Loop,
             (false, true) => Activity::Stream,
             (false, false) => Activity::Batch,

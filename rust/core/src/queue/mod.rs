@@ -5,6 +5,7 @@ mod compatible;
 mod displace;
 mod expiry;
 mod instances;
+mod join;
 mod lane;
 mod levels;
 mod model_queue;

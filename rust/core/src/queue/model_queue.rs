@@ -69,7 +69,8 @@ impl Queue {
     pub fn new(spec: Arc<ModelSpec>, metrics: Arc<ModelMetrics>) -> Self {
         let lanes = if spec.sequences.is_some() { spec.instances.max(1) } else { 1 };
         Self {
-            fixed_rows: spec.has_fixed_rows(),
+            // Rows of an iterative model are not joined, so any two go together.
+            fixed_rows: spec.has_fixed_rows() || spec.iterative.is_some(),
             metrics,
             epoch: Instant::now(),
             inner: Mutex::new(Inner {

@@ -241,7 +241,7 @@ impl Queue {
     }
 
     /// Takes the first requests that fit together, in order. Dead requests are dropped.
-    fn take(&self, inner: &mut Inner, lane: usize, now_ns: u64, rows: usize, key: Option<RowKey>) -> Taken {
+    pub(super) fn take(&self, inner: &mut Inner, lane: usize, now_ns: u64, rows: usize, key: Option<RowKey>) -> Taken {
         let joins = self.spec.batching.as_ref().is_some_and(|batching| batching.dynamic);
         let mut dropped = Dropped::default();
         let taken = inner.lanes[lane].take(Want { rows, key, joins }, now_ns, &mut dropped);

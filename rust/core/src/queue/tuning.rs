@@ -1,6 +1,6 @@
 //! Introspection and tuning of a queue while it serves.
 
-use super::{Load, Queue, QueueLimits};
+use super::{Load, Queue, QueueLimits, model_queue::Inner};
 use crate::{Batching, Error, Result, batch::policy::Reason};
 use std::{
     collections::VecDeque,
@@ -120,7 +120,7 @@ impl Queue {
         let declared =
             |time: fn(&Batching) -> Option<u64>| self.spec.batching.as_ref().and_then(time).map(Duration::from_nanos);
         QueueReport {
-            max_size: policy.max_size(),
+            max_size: self.largest(&inner),
             learned_max_size: policy.cap(),
             max_delay: Duration::from_nanos(max_delay_ns),
             target: declared(|batching| batching.target_ns),
@@ -146,7 +146,15 @@ impl Queue {
             waiting: inner.waiting(),
             bounds: inner.bounds,
             computing: inner.lanes.iter().map(|lane| lane.busy).sum(),
-            max_size: inner.lanes[0].policy.max_size(),
+            max_size: self.largest(&inner),
+        }
+    }
+
+    /// Maximum rows of a batch, or of an instance of an iterative model.
+    fn largest(&self, inner: &Inner) -> usize {
+        match self.spec.iterative {
+            Some(_) => self.spec.max_batch_size(),
+            None => inner.lanes[0].policy.max_size(),
         }
     }
 

@@ -104,6 +104,7 @@ impl ModelSpec {
             inputs,
             outputs,
             batching: None,
+            iterative: None,
             max_queue: self.max_queue,
             queueing: Queueing::default(),
             sequences: None,

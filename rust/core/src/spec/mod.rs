@@ -11,7 +11,7 @@ pub(crate) use self::row_cost::Sizes;
 pub use self::{
     batching::{Batching, Oversize, Padding, Window},
     model::{ModelSpec, VersionPolicy},
-    options::{Caching, Fallback, ResourceRequest, Sequences},
+    options::{Caching, Fallback, Iterative, ResourceRequest, Sequences},
     queueing::{FairBy, Fairness, Level, Overdue, Queueing},
     row_cost::{Dim, RowCost, Term},
     tensor::{Document, Ragged, TensorSpec, names, shape_text},

@@ -1,7 +1,8 @@
 //! Model declarations.
 
 use super::{
-    Batching, Caching, Fallback, Oversize, Queueing, ResourceRequest, Sequences, TensorSpec, names, shape_text,
+    Batching, Caching, Fallback, Iterative, Oversize, Queueing, ResourceRequest, Sequences, TensorSpec, names,
+    shape_text,
 };
 use crate::{Datatype, Error, Result, Route};
 use std::{sync::Arc, time::Duration};
@@ -37,6 +38,8 @@ pub struct ModelSpec {
     pub outputs: Vec<TensorSpec>,
     /// `None`: each request is one call, and tensors have no batch axis.
     pub batching: Option<Batching>,
+    /// Computes rows step by step; requests join and leave between steps. Has `batching`, and streams.
+    pub iterative: Option<Iterative>,
     /// Inputs have types of JSON values, forms or files. Requests may then be plain on the protocol's routes, too.
     pub plain_types: bool,
     /// Maximum requests in the queue.
@@ -82,6 +85,7 @@ impl Default for ModelSpec {
             inputs: Vec::new(),
             outputs: Vec::new(),
             batching: None,
+            iterative: None,
             plain_types: false,
             max_queue: 1024,
             queueing: Queueing::default(),

@@ -1,4 +1,4 @@
-//! Options of a model that have a few fields each: sequences, resources, caching, fallback.
+//! Options of a model that have a few fields each: sequences, iterative batching, resources, caching, fallback.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,6 +9,13 @@ pub struct Sequences {
     pub idle_timeout: Duration,
     /// Maximum active sequences, on all instances together.
     pub max_active: usize,
+}
+
+/// Options of a model that computes its rows step by step. `Batching::max_size` bounds the rows of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Iterative {
+    /// Maximum steps of a row.
+    pub max_steps: u64,
 }
 
 /// Resources of the server that a model needs for each batch.

@@ -6,7 +6,8 @@ use crate::{
     seconds::duration,
 };
 use penstock_core::{
-    Caching, FairBy, Fairness, Fallback, Level, Overdue, Queueing, ResourceRequest, Route, Sequences, VersionPolicy,
+    Caching, FairBy, Fairness, Fallback, Iterative, Level, Overdue, Queueing, ResourceRequest, Route, Sequences,
+    VersionPolicy,
 };
 use pyo3::{prelude::*, pybacked::PyBackedBytes};
 use std::time::Duration;
@@ -57,6 +58,11 @@ fn level(object: &Bound<'_, PyAny>) -> PyResult<Level> {
 pub(super) fn sequences(object: &Bound<'_, PyAny>) -> PyResult<Sequences> {
     let or_unlimited = |seconds: f64| duration(seconds).unwrap_or(Duration::MAX);
     Ok(read_record!(object, Sequences { idle_timeout => or_unlimited, max_active }))
+}
+
+/// Reads a `penstock.Iterative`. Its `max_rows` are the definition's batching.
+pub(super) fn iterative(object: &Bound<'_, PyAny>) -> PyResult<Iterative> {
+    Ok(read_record!(object, Iterative { max_steps }))
 }
 
 /// Reads a `penstock.Cache`.

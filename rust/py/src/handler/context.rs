@@ -3,15 +3,15 @@
 use super::{
     metrics::HandlerMetrics,
     request_info::RequestInfo,
-    request_tokens::RequestTokens,
+    response_parameters::ResponseParameters,
     sequences::{SequenceInfo, Sequences},
 };
 use crate::{
-    convert::{client_identity::ClientIdentity, parameters::parameter},
+    convert::client_identity::ClientIdentity,
     peers::{Audience, Caller, CallerContext, PeerClient},
 };
 use penstock_core::{
-    Job, ModelSpec, Parameters, RequestMetadata, Schedule, TraceText,
+    Job, ModelSpec, Parameters, RequestMetadata, TraceText,
     metrics::{Change, Labels, MetricUpdate, ModelMetrics, check_increment},
 };
 use pyo3::{
@@ -20,10 +20,7 @@ use pyo3::{
     prelude::*,
     types::{PyDict, PyTuple},
 };
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Instant,
-};
+use std::{sync::Arc, time::Instant};
 
 /// Context of a handler call.
 #[pyclass(frozen, module = "penstock._core")]
@@ -32,7 +29,7 @@ pub(crate) struct Context {
     requests: Vec<Py<RequestInfo>>,
     spec: Arc<ModelSpec>,
     metrics: Arc<ModelMetrics>,
-    answer: Mutex<Parameters>,
+    answer: ResponseParameters,
     /// The models that the handler may call.
     caller: Arc<Caller>,
     /// The span of the batch.
@@ -45,34 +42,20 @@ impl Context {
     /// Creates the context of one batch.
     pub(crate) fn of(py: Python<'_>, job: &mut Job, sequences: &mut Sequences, caller: &Arc<Caller>) -> PyResult<Self> {
         let spec = Arc::clone(job.spec());
-        let keeps = spec.retries_on_oom() || spec.raw_requests;
         let began = job.cut_at();
         let requests = job
             .parts_mut()
             .iter_mut()
             .enumerate()
             .map(|(place, part)| {
-                let traced = part.request.context.as_ref().and_then(|context| context.trace.clone());
-                let tokens = RequestTokens::new(place, began, traced);
-                // A batch that may run again, and a raw request, need their metadata later.
-                let caller = if keeps { part.request.metadata.clone() } else { part.request.metadata.take() };
-                let caller = caller.map(|caller| *caller).unwrap_or_default();
-                let (rows, until) = (part.request.rows, part.request.deadline);
-                let Schedule { priority, step, .. } = &mut part.request.schedule;
-                let (priority, step) = (*priority, step.take());
-                let step = step.filter(|_| spec.sequences.is_some());
+                let step = part.request.schedule.step.take().filter(|_| spec.sequences.is_some());
                 let sequence = step.map(|step| sequences.step(py, &spec, &step)).transpose()?;
-                let (probe, spec) = (part.cancel_probe(), Arc::clone(&spec));
-                let completions = part.completions().filter(|_| spec.raw_requests).cloned();
-                let asked = part.request.raw.as_ref().and_then(|asked| asked.outputs.clone());
-                let info =
-                    RequestInfo { caller, spec, rows, priority, sequence, until, probe, completions, asked, tokens };
-                Py::new(py, info)
+                Py::new(py, RequestInfo::of(part, &spec, sequence, (place, began)))
             })
             .collect::<PyResult<_>>()?;
         let metrics = Arc::clone(job.metrics());
         let (caller, trace) = (Arc::clone(caller), job.trace().cloned());
-        Ok(Self { requests, spec, metrics, answer: Mutex::default(), caller, trace, began })
+        Ok(Self { requests, spec, metrics, answer: ResponseParameters::default(), caller, trace, began })
     }
 
     /// The properties of the requests that apply to calls of other models.
@@ -114,7 +97,7 @@ impl Context {
 
     /// Takes the parameters that the handler set.
     pub(crate) fn take_answer(&self) -> Parameters {
-        std::mem::take(&mut self.answer.lock().unwrap_or_else(PoisonError::into_inner))
+        self.answer.take()
     }
 
     /// A header of the first request that has it.
@@ -217,11 +200,7 @@ impl Context {
     }
 
     fn set_parameter(&self, name: String, value: &Bound<'_, PyAny>) -> PyResult<()> {
-        let value = parameter(value)?;
-        let mut answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        answer.retain(|(known, _)| *known != name);
-        answer.push((name, value));
-        Ok(())
+        self.answer.set(name, value)
     }
 
     #[getter]

@@ -3,7 +3,14 @@
 //! This is the only loop in which user code runs. The thread is attached to the interpreter from the start, and
 //! detaches while it waits for a batch and joins its rows.
 
-use super::{call, inline::Inline, load_result::LoadResult, sequences::Sequences, stream};
+use super::{
+    call,
+    inline::Inline,
+    iterative::{self, Stepper},
+    load_result::LoadResult,
+    sequences::Sequences,
+    stream,
+};
 use crate::{
     attach::{attached, detached, detached_timed},
     definition::HandlerSpec,
@@ -54,9 +61,10 @@ fn run(
         }
     };
     let parts = || -> PyResult<_> {
-        Ok((handler.getattr("call")?, handler.getattr("close")?, handler.getattr("close_sequence")?))
+        let leave = queue.spec().iterative.is_some().then(|| handler.getattr("leave")).transpose()?;
+        Ok((handler.getattr("call")?, handler.getattr("close")?, handler.getattr("close_sequence")?, leave))
     };
-    let (call, close, close_sequence) = match parts() {
+    let (call, close, close_sequence, leave) = match parts() {
         Ok(parts) => parts,
         Err(error) => {
             let _ = built.send(Err(error.into()));
@@ -66,6 +74,12 @@ fn run(
     // A server that waits no longer has closed the queue, so this instance closes its handler at once.
     let _ = built.send(Ok(()));
     drop(handler);
+    if let Some(leave) = leave {
+        let (spec, metrics) = (Arc::clone(queue.spec()), Arc::clone(queue.metrics()));
+        let stepper = Stepper { step: call, leave, spec, metrics, handler_spec };
+        iterative::run(&stepper, queue, index);
+        return end(py, queue, &close);
+    }
     let mut sequences = Sequences::new(close_sequence.unbind());
     let inline = handler_spec.inline.then(|| start_inline(queue, index, handler_spec, &call));
     while let Some((job, inputs, waited)) = next(py, queue, index, &mut sequences, inline.as_deref()) {
@@ -80,6 +94,11 @@ fn run(
         detached(py, || inline.acquire());
     }
     sequences.close_all(py, queue.spec());
+    end(py, queue, &close);
+}
+
+/// Closes the handler.
+fn end(py: Python<'_>, queue: &Arc<Queue>, close: &Bound<'_, PyAny>) {
     if let Err(error) = close.call0() {
         let _ = errors::from_handler(py, queue.spec(), &error);
     }
@@ -96,6 +115,15 @@ fn start_inline(
     let executor: Weak<Inline> = Arc::downgrade(&inline);
     queue.set_inline(executor);
     inline
+}
+
+/// Waits for a request of a model without sequences; `None` when the queue is closed and empty.
+pub(super) fn receive(queue: &Arc<Queue>, index: usize) -> Option<Job> {
+    loop {
+        if let Work::Batch(job) = queue.next(index)? {
+            return Some(job);
+        }
+    }
 }
 
 /// Waits for a batch and joins its rows, without the interpreter. Closes sequences in between. Returns also the wait for

@@ -2,7 +2,7 @@
 
 use super::{request_tokens::RequestTokens, sequences::SequenceInfo};
 use crate::convert::{client_identity::ClientIdentity, parameters::to_python, token_counts::TokenCounts};
-use penstock_core::{CancelProbe, CompletionQueue, ModelSpec, RequestMetadata};
+use penstock_core::{CancelProbe, CompletionQueue, ModelSpec, Part, RequestMetadata};
 use pyo3::{
     prelude::*,
     types::{PyDict, PyTuple},
@@ -28,6 +28,33 @@ pub(crate) struct RequestInfo {
     /// The requested outputs of a raw request.
     pub(super) asked: Option<Box<[Box<str>]>>,
     pub(super) tokens: RequestTokens,
+}
+
+impl RequestInfo {
+    /// Takes the metadata of a request, unless it is needed later. Its batch has it at a place, and was cut at a time.
+    pub(super) fn of(
+        part: &mut Part,
+        spec: &Arc<ModelSpec>,
+        sequence: Option<Py<SequenceInfo>>,
+        (place, cut_at): (usize, Instant),
+    ) -> Self {
+        // A batch that may run again, and a raw request, need their metadata later.
+        let keeps = spec.retries_on_oom() || spec.raw_requests;
+        let caller = if keeps { part.request.metadata.clone() } else { part.request.metadata.take() };
+        let traced = part.request.context.as_ref().and_then(|context| context.trace.clone());
+        Self {
+            caller: caller.map(|caller| *caller).unwrap_or_default(),
+            spec: Arc::clone(spec),
+            rows: part.request.rows,
+            priority: part.request.schedule.priority,
+            sequence,
+            until: part.request.deadline,
+            probe: part.cancel_probe(),
+            completions: part.completions().filter(|_| spec.raw_requests).cloned(),
+            asked: part.request.raw.as_ref().and_then(|asked| asked.outputs.clone()),
+            tokens: RequestTokens::new(place, cut_at, traced),
+        }
+    }
 }
 
 #[pymethods]

@@ -159,7 +159,7 @@ pub(crate) fn send(
     }
     if spec.batching.is_some() && piece.is_instance_of::<PyList>() {
         let rows = piece.cast_into::<PyList>().map_err(|_| Error::handler("a list is a list"))?;
-        let rows = rows.iter().map(|row| one(&spec, handler_spec, row)).collect::<Result<Vec<_>>>()?;
+        let rows = rows.iter().map(|row| row_chunk(&spec, handler_spec, row)).collect::<Result<Vec<_>>>()?;
         return streaming.send_rows(rows, &parameters);
     }
     if row_errors::is_exception(&piece) && row_errors::has_failures(&spec, &piece) {
@@ -213,8 +213,8 @@ fn part(
     }
 }
 
-/// Converts one row of a yielded list: None for no chunk, `Final` for the last one, an exception for a failure.
-fn one(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> Result<RowChunk> {
+/// Converts one entry of a list of rows: None for no chunk, `Final` for the last one, an exception for a failure.
+pub(super) fn row_chunk(spec: &ModelSpec, handler_spec: &HandlerSpec, item: Bound<'_, PyAny>) -> Result<RowChunk> {
     if item.is_none() {
         return Ok(RowChunk::Nothing);
     }

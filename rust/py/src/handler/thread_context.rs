@@ -22,9 +22,18 @@ pub(crate) struct Current {
 impl Current {
     /// `None` if request contexts were off when the requests came. Call it before the context takes the metadata.
     pub(crate) fn of(job: &Job) -> Option<Arc<Self>> {
-        let ids: Vec<_> =
-            job.parts().iter().filter_map(|part| Some(part.request.context.as_ref()?.id.clone())).collect();
-        (!ids.is_empty()).then(|| Arc::new(Self { spec: Arc::clone(job.spec()), ids }))
+        Self::of_all([job])
+    }
+
+    /// As [`Current::of`], for the requests of several batches of one model.
+    fn of_all<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Option<Arc<Self>> {
+        let mut spec = None;
+        let parts = jobs.into_iter().flat_map(|job| {
+            spec.get_or_insert_with(|| Arc::clone(job.spec()));
+            job.parts()
+        });
+        let ids: Vec<_> = parts.filter_map(|part| Some(part.request.context.as_ref()?.id.clone())).collect();
+        spec.filter(|_| !ids.is_empty()).map(|spec| Arc::new(Self { spec, ids }))
     }
 
     /// Model, version and ids.
@@ -38,7 +47,12 @@ pub(crate) struct LogScope(bool);
 
 impl LogScope {
     pub(crate) fn begin(job: &Job) -> Self {
-        let current = Current::of(job);
+        Self::of([job])
+    }
+
+    /// The context of several batches of one model.
+    pub(super) fn of<'a>(jobs: impl IntoIterator<Item = &'a Job>) -> Self {
+        let current = Current::of_all(jobs);
         let known = current.is_some();
         if known {
             CURRENT.set(current);
@@ -79,12 +93,17 @@ pub(crate) struct TraceScope<'py>(Option<(Bound<'py, PyModule>, Bound<'py, PyAny
 
 impl<'py> TraceScope<'py> {
     pub(crate) fn enter(py: Python<'py>, job: &Job) -> Self {
+        Self::of(py, [job])
+    }
+
+    /// The span of the first traced batch.
+    pub(super) fn of<'a>(py: Python<'py>, jobs: impl IntoIterator<Item = &'a Job>) -> Self {
         let attach = |(parent, state): (&str, &str)| -> PyResult<_> {
             let module = py.import("penstock._runtime.tracing")?;
             let token = module.call_method1("attach", (parent, state))?;
             Ok((!token.is_none()).then_some((module, token)))
         };
-        let trace = job.trace().map(|trace| (&*trace.parent, &*trace.state));
+        let trace = jobs.into_iter().find_map(Job::trace).map(|trace| (&*trace.parent, &*trace.state));
         // A handler must not fail because of its trace.
         Self(trace.and_then(|trace| attach(trace).inspect_err(|error| error.print(py)).ok().flatten()))
     }

@@ -36,6 +36,7 @@ impl Subject {
                 Activity::Batch => &"one batch",
                 Activity::Stream => &"no piece of its stream",
                 Activity::Loop => &"no step of its event loop",
+                Activity::Step => &"no step of its rows",
             },
             Self::Queue(..) => &"requests wait, an instance is idle, and no batch was cut",
             Self::Interpreter => &"no thread could take it",
@@ -168,6 +169,7 @@ mod tests {
         let instance = Subject::Instance("bert".into(), "1".into(), 2);
         assert_eq!(reason(&instance, Activity::Stream), "model 'bert' instance 2: no piece of its stream for 9 s");
         assert_eq!(reason(&instance, Activity::Loop), "model 'bert' instance 2: no step of its event loop for 9 s");
+        assert_eq!(reason(&instance, Activity::Step), "model 'bert' instance 2: no step of its rows for 9 s");
         assert_eq!(Subject::IoThread(1).labels(), ["", "", "io-1"]);
     }
 }
