@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from penstock._handler.forms import FormPart
 from penstock._model.model import Model, model
 from penstock._model.option_types import ModelOptions
 from penstock._model.pipeline import Pipeline
@@ -101,6 +102,7 @@ __all__ = [
     "Fallback",
     "Final",
     "Forbidden",
+    "FormPart",
     "HandlerError",
     "InternalError",
     "InvalidInput",

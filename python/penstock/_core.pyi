@@ -11,6 +11,7 @@ from typing_extensions import Self
 from penstock._bench.measured import Measured
 from penstock._bench.plan import Plan
 from penstock._config.served import Description
+from penstock._handler.forms import FormPart
 from penstock._runtime.peers import Peers
 from penstock._spec.definition import Definition
 from penstock.client._base import Ask
@@ -491,6 +492,18 @@ class Request:
     def body(self) -> bytes:
         """The body of a request to a route."""
 
+    def form(self) -> dict[str, list[FormPart]]:
+        """Returns the fields and files of a form by name, each list in the order sent.
+
+        The form is `multipart/form-data` or `application/x-www-form-urlencoded`.
+
+        Example:
+            >>> image = request.form()["image"][0].content
+
+        Raises:
+            InvalidInput: the body is not such a form.
+        """
+
 @final
 class Response:
     """Response to one raw request: tensors, or a whole body.
@@ -757,6 +770,13 @@ class CallQueue:
     @property
     def read_timeout(self) -> float:
         """The time in seconds that a client may take to read before its stream is dropped."""
+
+    @property
+    def is_draining(self) -> bool:
+        """Whether the model is draining: it should begin nothing."""
+
+    def peers(self, priority: int) -> PeerClient:
+        """Returns a client for calls without a request of the model: with a priority, and without a deadline."""
 
     def set_thread(self, thread: int) -> None:
         """Sets the loop's thread, by its `threading.get_ident()`."""

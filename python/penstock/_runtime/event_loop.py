@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from penstock._core import BatchCall, CallQueue
     from penstock._spec.definition import Handler
 
-__all__ = ["computes", "new_loop", "report_blocked", "run"]
+__all__ = ["computes", "new_loop", "own_queue", "report_blocked", "run"]
 
 computes: ContextVar[BatchCall | None] = ContextVar("computes", default=None)
 """The call that the current task computes. Tasks that it starts inherit it."""
+own_queue: ContextVar[CallQueue | None] = ContextVar("own_queue", default=None)
+"""The queue of the event loop's instance. Its handler has it while it is built, and later."""
 _OWN = ("asyncio", "uvloop", "penstock")
 """Packages whose frames do not belong to the handler."""
 
@@ -64,6 +66,7 @@ class _Instance:
 
     async def run(self, factory: Callable[[], Handler]) -> None:
         self._queue.set_thread(threading.get_ident())
+        own_queue.set(self._queue)
         try:
             handler = factory()
         except BaseException as raised:

@@ -128,6 +128,11 @@ impl Queue {
         self.notifiers[0].set_inline(executor);
     }
 
+    /// Returns whether draining has started.
+    pub fn is_draining(&self) -> bool {
+        self.lock().draining
+    }
+
     /// Starts draining: nothing waits for more requests, and no sequence begins.
     pub fn drain(&self) {
         self.lock().draining = true;

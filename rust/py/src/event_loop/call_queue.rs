@@ -9,8 +9,9 @@ use crate::{
     definition::HandlerSpec,
     errors, forks,
     handler::{arguments, load_result::LoadResult, sequences::Sequences, thread_context::Current},
+    peers::{Audience, CallerContext, PeerClient},
 };
-use penstock_core::{Inputs, Job, SLOW_READER_TIMEOUT, queue::Queue};
+use penstock_core::{Inputs, Job, RequestMetadata, SLOW_READER_TIMEOUT, queue::Queue};
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
@@ -108,6 +109,24 @@ impl CallQueue {
     #[getter]
     fn read_timeout(&self) -> f64 {
         SLOW_READER_TIMEOUT.as_secs_f64()
+    }
+
+    /// Returns whether the model is draining: it should begin nothing.
+    #[getter]
+    fn is_draining(&self) -> bool {
+        self.queue.is_draining()
+    }
+
+    /// Returns a client for calls without a request of the model: with a priority, and without a deadline.
+    fn peers(&self, priority: u64) -> PeerClient {
+        let context = CallerContext {
+            audience: Audience::default(),
+            priority,
+            caller: RequestMetadata::default(),
+            began: Instant::now(),
+            trace: None,
+        };
+        PeerClient::new(Arc::clone(&self.handler_spec.caller), Arc::clone(self.queue.spec()), context)
     }
 
     /// Sets the loop's thread, by its `threading.get_ident()`.

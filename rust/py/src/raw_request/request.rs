@@ -256,6 +256,11 @@ impl Request {
         self.body.get_or_init(py, made).bind(py)
     }
 
+    fn form<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let content_type = self.caller.headers.get("content-type").unwrap_or_default();
+        py.import("penstock._handler.forms")?.call_method1("read_form", (content_type, self.body(py)))
+    }
+
     #[getter]
     fn refused(&self, py: Python<'_>) -> Option<PyErr> {
         self.http().and_then(|http| http.primary_error.as_ref()).map(|error| raised(py, error))
