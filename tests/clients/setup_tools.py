@@ -1,6 +1,6 @@
 """Installs the tools of tests/clients: ghz, grpcurl, k6, perf_analyzer, h2spec, compilers for Go, gRPC for Node, and
-the clients of KServe and MLServer, and those of language models. For tests/compat: the real PyTriton and Inferless,
-KServe's old dialect, Ray, DigitalHub's SDK and Modelbit's client.
+the clients of KServe, MLServer and Cohere, and those of language models. For tests/compat: the real PyTriton and
+Inferless, KServe's old dialect, Ray, DigitalHub's SDK and Modelbit's client.
 
 Run it once: `python tests/clients/setup_tools.py [TOOL ...]`. Everything is installed into one folder,
 PENSTOCK_TEST_TOOLS or .tools in the repository; nothing else on the machine changes. It needs pip, and `go` for the Go
@@ -41,6 +41,7 @@ KSERVE_MODULE = "github.com/kserve/kserve@v0.20.0"
 KSERVE_DEFINITIONS = ("serving.kserve.io_servingruntimes.yaml", "serving.kserve.io_inferenceservices.yaml")
 KSERVE_OLD = "kserve==0.13.1"
 MLSERVER = ("mlserver==1.7.1", "uvloop<0.22")
+COHERE = "cohere==7.3.1"
 MODELBIT = ("modelbit==0.44.3", "setuptools<81")
 DIGITALHUB = ("digitalhub==0.15.11", "digitalhub-runtime-python==0.15.2")
 INFERLESS = ("inferless==0.2.15", "pydantic>=2")
@@ -159,6 +160,14 @@ def mlserver() -> None:
         _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", *MLSERVER)
 
 
+def cohere() -> None:
+    """Installs Cohere's client in a separate environment, because it brings a tokenizer and more."""
+    home = TOOLS / "cohere"
+    if not home.exists():
+        _run(sys.executable, "-m", "venv", str(home))
+        _run(str(home / "bin" / "pip"), "--disable-pip-version-check", "install", "-q", "--no-compile", COHERE)
+
+
 def modelbit() -> None:
     """Installs Modelbit's client in a separate environment, because it needs an old numpy."""
     home = TOOLS / "modelbit"
@@ -245,6 +254,7 @@ RECIPES: dict[str, Callable[[], None]] = {
     "kserve13": kserve13,
     "digitalhub": digitalhub,
     "mlserver": mlserver,
+    "cohere": cohere,
     "pytriton": pytriton,
     "modelbit": modelbit,
     "ray": ray,

@@ -13,6 +13,7 @@ from penstock.openai._chats.chat import Chat
 from penstock.openai._completions import Completions
 from penstock.openai._deltas import Delta, TokenLogprob, ToolCall, TopLogprob, Usage
 from penstock.openai._embeddings import Embeddings
+from penstock.openai._ranking.rerank import Rerank
 from penstock.openai._routes import routes
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "Completions",
     "Delta",
     "Embeddings",
+    "Rerank",
     "TokenLogprob",
     "ToolCall",
     "TopLogprob",

@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import functools
-from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from penstock._spec import datatypes
 from penstock._spec.tensor import Tensor
-from penstock.errors import HandlerError
 from penstock.openai._body import Body
+from penstock.openai._calls import concurrency_of, run_bounded
 from penstock.openai._errors import Refused
 from penstock.openai._served import Endpoint, Served
-from penstock.openai._tensors import TextInput, as_model, outputs_of, pick
+from penstock.openai._tensors import TextInput, as_model, numbers, outputs_of, pick
 
 if TYPE_CHECKING:
     from penstock._core import Context
 
 __all__ = ["Embeddings"]
-
-T = TypeVar("T")
 
 MOST_TEXTS = 2048
 """Limit of texts in a request, as at OpenAI."""
@@ -98,7 +95,7 @@ class Embeddings(Served):
             return self._read(part, await peer.aio(self._text.arrays(part)))
 
         parts = self._parts(texts)
-        found = await _run_bounded([functools.partial(call, part) for part in parts], self._concurrency())
+        found = await run_bounded([functools.partial(call, part) for part in parts], concurrency_of(self.model))
         vectors = self._shorten_vectors([one for rows, _ in found for one in rows], dimensions)
         tokens = sum(self._token_count(part, counted) for part, (_, counted) in zip(parts, found, strict=True))
         data = [
@@ -112,11 +109,6 @@ class Embeddings(Served):
         batching = self.model.batching
         size = batching.max_size if batching is not None else len(texts) if self._text.takes_several else 1
         return [texts[begin : begin + size] for begin in range(0, len(texts), size)]
-
-    def _concurrency(self) -> int:
-        """Number of concurrent calls: two per instance slot, at most the queue's limit."""
-        busy = 2 * self.model.instances * (self.model.max_concurrency or 1)
-        return max(1, min(busy, self.model.max_queue))
 
     def _read(self, texts: list[str], given: Any) -> tuple[Any, Any]:
         outputs = outputs_of(self.model, given)
@@ -144,37 +136,8 @@ class Embeddings(Served):
         encoding = body.get("encoding_format", str, "float")
         if encoding not in ("float", "base64"):
             raise Refused(f"'encoding_format' must be 'float' or 'base64', not {encoding!r}", "encoding_format")
-        return _base64 if encoding == "base64" else _numbers
+        return _base64 if encoding == "base64" else numbers
 
 
 def _base64(vector: Any) -> str:
     return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode()
-
-
-def _numbers(vector: Any) -> list[float]:
-    if not np.isfinite(vector).all():
-        raise HandlerError("the model gave a vector with NaN or infinity, which JSON cannot carry")
-    # The shortest text of each float32, which is shorter than that of the equal double.
-    numbers: list[float] = np.asarray(vector, np.float32).astype("U").astype(np.float64).tolist()
-    return numbers
-
-
-async def _run_bounded(calls: Iterable[Callable[[], Awaitable[T]]], most: int) -> list[T]:
-    """Runs calls, at most `most` at once. Returns the results in order. The first failure cancels the others."""
-    calls = list(calls)
-    found: list[Any] = [None] * len(calls)
-    waiting = iter(enumerate(calls))
-
-    async def work() -> None:
-        for index, call in waiting:
-            found[index] = await call()
-
-    if len(calls) == 1:
-        return [await calls[0]()]
-    tasks = [asyncio.ensure_future(work()) for _ in range(min(most, len(calls)))]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-    return found

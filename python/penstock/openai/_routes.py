@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any
 
 import penstock
 from penstock.errors import InvalidInput, SignatureError
-from penstock.openai._body import Body
-from penstock.openai._errors import OPENAI, ErrorForm, Refused, error_response, unknown_model
+from penstock.openai._errors import OPENAI, ErrorForm, error_response, unknown_model
 from penstock.openai._events import End, Part, encode
-from penstock.openai._served import Endpoint, Served
+from penstock.openai._resource import Resource
+from penstock.openai._served import Served
+from penstock.openai._table import DEFAULT_PREFIX, Table
 
 if TYPE_CHECKING:
     from penstock._core import Context
@@ -24,7 +25,9 @@ CONCURRENCY = 4096
 """Limit of concurrent requests."""
 
 
-def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by: str = "penstock") -> Model[..., Any]:
+def routes(
+    *served: Served | Resource, prefix: str = DEFAULT_PREFIX, name: str = "openai", owned_by: str = "penstock"
+) -> Model[..., Any]:
     """Returns a model with the routes of OpenAI's API. The server needs it and the models that it calls.
 
     The routes are those of the declared models, such as `POST PREFIX/chat/completions`, and the two routes
@@ -42,61 +45,89 @@ def routes(*served: Served, prefix: str = "/v1", name: str = "openai", owned_by:
     Example:
         >>> serve(embed, complete, openai.routes(openai.Embeddings(embed), openai.Completions(complete)))
     """
-    by_path: dict[str, dict[str, tuple[Served, Endpoint]]] = {}
     for one in served:
-        if not isinstance(one, Served):
+        if not isinstance(one, Served | Resource):
             raise SignatureError(f"openai.routes takes Chat, Completions, Embeddings and their like, not {one!r}")
-        for path, endpoint in one.endpoints().items():
-            named = by_path.setdefault(path, {})
-            if one.name in named:
-                raise SignatureError(f"openai.routes: {path} has two models of the name {one.name!r}; pass name=")
-            named[one.name] = one, endpoint
-    if not by_path:
+    models = [one for one in served if isinstance(one, Served)]
+    table = Table(models, f"/{prefix.strip('/')}".rstrip("/"))
+    if not models:
         raise SignatureError(
             "openai.routes: there is nothing to serve; give at least one Chat, Completions or Embeddings"
         )
-    prefix = f"/{prefix.strip('/')}".rstrip("/")
-    handler = _Handler(prefix, by_path, owned_by)
+    resources = _resources([one for one in served if isinstance(one, Resource)], table)
+    own_models = [f"GET {table.whole(path)}" for path in ("models", "models/{model...}")]
+
+    class Routes(_Handler):
+        def __init__(self) -> None:
+            super().__init__(table, resources, owned_by)
+
     make: Any = penstock.model(
         name=name,
         description="OpenAI's API for the models of this server.",
-        routes=[
-            *(f"POST {prefix}/{path}" for path in by_path),
-            f"GET {prefix}/models",
-            f"GET {prefix}/models/{{model...}}",
-        ],
-        calls=sorted({one.model.name for one in served}),
+        routes=[*(f"POST {path}" for path in table.by_path), *resources, *own_models],
+        calls=sorted({one.model.name for one in models}),
         max_concurrency=CONCURRENCY,
     )
-    made: Model[..., Any] = make(handler.answer)
-    made.route_example = encode({"model": served[0].name, **served[0].example}).decode()
+    made: Model[..., Any] = make(Routes)
+    made.route_example = encode({"model": models[0].name, **models[0].example}).decode()
     return made
 
 
+def _resources(resources: list[Resource], table: Table) -> dict[str, tuple[Resource, str]]:
+    """The resources by whole route, each with the route as it declares it."""
+    found: dict[str, tuple[Resource, str]] = {}
+    for one in resources:
+        for route in one.routes():
+            method, path = route.split(" ")
+            if (whole := f"{method} {table.whole(path)}") in found:
+                raise SignatureError(f"openai.routes: {whole} is declared twice")
+            found[whole] = one, route
+    return found
+
+
 class _Handler:
-    def __init__(self, prefix: str, by_path: dict[str, dict[str, tuple[Served, Endpoint]]], owned_by: str) -> None:
-        self._prefix, self._by_path, self._owned_by = prefix, by_path, owned_by
-        self._names = list(dict.fromkeys(name for named in by_path.values() for name in named))
+    """Handler of the routes, one for each instance."""
+
+    def __init__(self, table: Table, resources: Mapping[str, tuple[Resource, str]], owned_by: str) -> None:
+        self._table, self._owned_by = table, owned_by
+        opened = {one: one.open(table) for one in dict.fromkeys(one for one, _ in resources.values())}
+        self._open = list(opened.values())
+        self._resources = {whole: (opened[one], route) for whole, (one, route) in resources.items()}
         self._started = int(time.time())
 
-    async def answer(self, request: penstock.Request, ctx: Context) -> AsyncIterator[Any]:
+    async def close(self) -> None:
+        """Closes the resources."""
+        for one in self._open:
+            await one.close()
+
+    async def __call__(self, request: penstock.Request, ctx: Context) -> AsyncIterator[Any]:
         """Yields the response, in chunks if the request wants a stream."""
         if request.route is None:
             raise InvalidInput(f"model {ctx.model_name!r} answers HTTP requests to OpenAI's paths only")
-        method, path = str(request.route).split(f" {self._prefix}/", 1)
-        form = OPENAI
+        route = str(request.route)
+        method, path = route.split(" ", 1)
+        served = method == "POST" and path in self._table.by_path
+        form = self._table.errors(path) if served else OPENAI
         try:
-            if method == "GET":
-                given: Any = self._about(request.path_params.get("model"), ctx)
+            if served:
+                body = self._table.any_endpoint(path).read(request)
+                _, endpoint = self._table.find(path, body, ctx.client.may_use)
+                given: Any = await endpoint.answer(body, ctx)
+            elif route in self._resources:
+                resource, declared = self._resources[route]
+                given = await resource.answer(declared, request, ctx)
             else:
-                form = next(iter(self._by_path[path].values()))[1].errors
-                body = Body(request.body)
-                given = await self._endpoint(path, body, ctx).answer(body, ctx)
-            if isinstance(given, dict | bytes):
-                yield penstock.Final(_json(given))
+                given = self._about(request.path_params.get("model"), ctx)
+            if isinstance(given, dict | bytes | penstock.Response):
+                yield penstock.Final(given if isinstance(given, penstock.Response) else _json(given))
                 return
         except Exception as raised:
             yield penstock.Final(_failed(raised, form))
+            return
+        if not served:
+            async with aclosing(given):
+                async for chunk in given:
+                    yield chunk
             return
         async with aclosing(given):
             # Proxies cut connections that are silent for long: the server may send comments before the first event.
@@ -104,27 +135,8 @@ class _Handler:
             async for chunk in _sent(given, form):
                 yield chunk
 
-    def _endpoint(self, path: str, body: Body, ctx: Context) -> Endpoint:
-        """The endpoint of a path and of the model that a body names."""
-        requested = body.needed("model")
-        found = self._by_path[path].get(requested) if isinstance(requested, str) else None
-        if found is None or not ctx.client.may_use(found[0].model.name):
-            raise self._missing(requested, path, ctx)
-        return found[1]
-
-    def _missing(self, requested: object, path: str, ctx: Context) -> Refused:
-        if requested in self._visible(ctx):
-            return Refused(f"The model {requested!r} is not served by {self._prefix}/{path}", "model")
-        return unknown_model(requested)
-
-    def _visible(self, ctx: Context) -> list[str]:
-        """The names of models that the client's key allows."""
-        served = [pair for named in self._by_path.values() for pair in named.items()]
-        allowed = {name for name, (one, _) in served if ctx.client.may_use(one.model.name)}
-        return [name for name in self._names if name in allowed]
-
     def _about(self, name: str | None, ctx: Context) -> dict[str, Any]:
-        names = self._visible(ctx)
+        names = self._table.visible(ctx.client.may_use)
         if name is None:
             return {"object": "list", "data": [self._card(one) for one in names]}
         if name not in names:

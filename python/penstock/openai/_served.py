@@ -10,19 +10,25 @@ from penstock.openai._errors import OPENAI, ErrorForm
 from penstock.openai._events import Document, Part
 
 if TYPE_CHECKING:
-    from penstock._core import Context
+    from penstock._core import Context, Request, Response
     from penstock._model.model import Model
 
 __all__ = ["Endpoint", "Served"]
 
 
+def _read_json(request: Request) -> Body:
+    return Body(request.body)
+
+
 class Endpoint(NamedTuple):
     """One path of a model."""
 
-    answer: Callable[[Body, Context], Awaitable[Document | bytes | AsyncGenerator[Part, None]]]
-    """Returns the response: a document, also as JSON, or an iterator over the parts of a stream."""
+    answer: Callable[[Body, Context], Awaitable[Document | bytes | AsyncGenerator[Part, None] | Response]]
+    """Returns the response: a document, also as JSON, an iterator over the parts of a stream, or another body."""
     errors: ErrorForm = OPENAI
     """The form of errors."""
+    read: Callable[[Request], Body] = _read_json
+    """Reads the body of a request."""
 
 
 class Served:
@@ -39,5 +45,5 @@ class Served:
     """Members of an example request to the first endpoint, besides `model`."""
 
     def endpoints(self) -> Mapping[str, Endpoint]:
-        """The endpoints by path, without the prefix."""
+        """The endpoints by path without the prefix. One that begins with a slash needs the default prefix."""
         raise NotImplementedError

@@ -9,9 +9,9 @@ import numpy as np
 
 from penstock._model.model import Model, model
 from penstock._spec.tensor import Tensor
-from penstock.errors import SignatureError
+from penstock.errors import HandlerError, SignatureError
 
-__all__ = ["TextInput", "as_model", "outputs_of", "pick"]
+__all__ = ["TextInput", "as_model", "is_text", "numbers", "outputs_of", "pick", "texts_array"]
 
 
 def as_model(target: Any, what: str) -> Model[..., Any]:
@@ -77,13 +77,7 @@ class TextInput:
 
     def arrays(self, texts: list[str]) -> dict[str, Any]:
         """The inputs of one call, for its texts."""
-        matching: np.ndarray[Any, Any] = np.empty(len(texts), object)
-        matching[:] = texts
-        if self.batched:
-            matching = matching.reshape(len(texts), *([1] * len(self.tensor.shape)))
-        elif not self.takes_several:
-            matching = matching.reshape([1] * len(self.tensor.shape))
-        return {self.tensor.name: matching}
+        return {self.tensor.name: texts_array(texts, self.tensor, batched=self.batched)}
 
 
 def _takes_one_text(tensor: Tensor, documents: bool) -> bool:
@@ -94,3 +88,32 @@ def _takes_one_text(tensor: Tensor, documents: bool) -> bool:
 def outputs_of(served: Model[..., Any], given: Any) -> Mapping[str, Any]:
     """The outputs of a call by name, also for a single output."""
     return given if isinstance(given, dict) else {served.outputs[0].name: given}
+
+
+def is_text(tensor: Tensor) -> bool:
+    """True for text and bytes that are not a JSON document."""
+    return tensor.dtype is None and tensor.datatype == "BYTES" and not tensor.document
+
+
+def texts_array(texts: list[str], tensor: Tensor, *, batched: bool) -> Any:
+    """The array of texts: rows of a batch, the elements of a variable axis, or the only element."""
+    array: np.ndarray[Any, Any] = np.empty(len(texts), object)
+    array[:] = texts
+    if batched:
+        return array.reshape(len(texts), *([1] * len(tensor.shape)))
+    return array if tensor.shape == (-1,) else array.reshape([1] * len(tensor.shape))
+
+
+def numbers(vector: np.ndarray[Any, Any]) -> list[float]:
+    """The elements of a vector, for JSON.
+
+    Raises:
+        HandlerError: JSON cannot carry one of them.
+    """
+    if not np.isfinite(vector).all():
+        raise HandlerError("the model gave a vector with NaN or infinity, which JSON cannot carry")
+    if vector.dtype.kind == "f" and vector.dtype.itemsize <= 4:
+        # The shortest text of each float32, which is shorter than that of the equal double.
+        vector = vector.astype(np.float32).astype("U")
+    found: list[float] = vector.astype(np.float64).tolist()
+    return found
