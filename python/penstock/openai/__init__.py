@@ -15,6 +15,8 @@ from penstock.openai._deltas import Delta, TokenLogprob, ToolCall, TopLogprob, U
 from penstock.openai._embeddings import Embeddings
 from penstock.openai._ranking.rerank import Rerank
 from penstock.openai._routes import routes
+from penstock.openai._speech.transcriptions import Transcriptions, Translations
+from penstock.openai._tokenizer import Tokenizer
 
 __all__ = [
     "Chat",
@@ -23,8 +25,11 @@ __all__ = [
     "Embeddings",
     "Rerank",
     "TokenLogprob",
+    "Tokenizer",
     "ToolCall",
     "TopLogprob",
+    "Transcriptions",
+    "Translations",
     "Usage",
     "routes",
 ]

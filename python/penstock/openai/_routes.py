@@ -55,7 +55,12 @@ def routes(
             "openai.routes: there is nothing to serve; give at least one Chat, Completions or Embeddings"
         )
     resources = _resources([one for one in served if isinstance(one, Resource)], table)
-    own_models = [f"GET {table.whole(path)}" for path in ("models", "models/{model...}")]
+    declared = [
+        *(f"POST {path}" for path in table.by_path),
+        *resources,
+        *(f"GET {table.whole(path)}" for path in ("models", "models/{model...}")),
+    ]
+    first, example = _example(table)
 
     class Routes(_Handler):
         def __init__(self) -> None:
@@ -64,13 +69,22 @@ def routes(
     make: Any = penstock.model(
         name=name,
         description="OpenAI's API for the models of this server.",
-        routes=[*(f"POST {path}" for path in table.by_path), *resources, *own_models],
+        routes=[first, *(route for route in declared if route != first)],
         calls=sorted({one.model.name for one in models}),
         max_concurrency=CONCURRENCY,
     )
     made: Model[..., Any] = make(Routes)
-    made.route_example = encode({"model": models[0].name, **models[0].example}).decode()
+    made.route_example = example
     return made
+
+
+def _example(table: Table) -> tuple[str, str | None]:
+    """The route of an example request, and its body."""
+    for path, named in table.by_path.items():
+        for one, endpoint in named.values():
+            if endpoint.takes_json:
+                return f"POST {path}", encode({"model": one.name, **one.example}).decode()
+    return f"GET {table.whole('models')}", None
 
 
 def _resources(resources: list[Resource], table: Table) -> dict[str, tuple[Resource, str]]:

@@ -30,6 +30,11 @@ class Endpoint(NamedTuple):
     read: Callable[[Request], Body] = _read_json
     """Reads the body of a request."""
 
+    @property
+    def takes_json(self) -> bool:
+        """True if its body is a JSON document."""
+        return self.read is _read_json
+
 
 class Served:
     """A model and its endpoints.

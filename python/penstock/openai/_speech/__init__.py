@@ -1,0 +1,1 @@
+"""Text of recordings: transcriptions and translations."""
