@@ -9,6 +9,7 @@ A client then asks with `OpenAI(base_url="http://HOST:8000/v1", api_key="-")`.
 
 from __future__ import annotations
 
+from penstock.openai._batches.batches import Batches
 from penstock.openai._chats.chat import Chat
 from penstock.openai._completions import Completions
 from penstock.openai._deltas import Delta, TokenLogprob, ToolCall, TopLogprob, Usage
@@ -19,6 +20,7 @@ from penstock.openai._speech.transcriptions import Transcriptions, Translations
 from penstock.openai._tokenizer import Tokenizer
 
 __all__ = [
+    "Batches",
     "Chat",
     "Completions",
     "Delta",

@@ -34,7 +34,7 @@ def routes(
     `GET PREFIX/models` and `/models/{model}`. Requests share the queues and batches of their models with other clients.
 
     Args:
-        served: The models and their kinds of routes.
+        served: The models and their kinds of routes, and `Batches` for them.
         prefix: Prefix of the paths; clients use it as the end of their `base_url`.
         name: Name of the routes' model in the index of models and in metrics.
         owned_by: The member `owned_by` of each model in the list of models.

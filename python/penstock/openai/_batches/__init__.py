@@ -1,0 +1,1 @@
+"""Files and batches: requests of a file, computed when there is nothing more urgent."""
