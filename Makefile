@@ -27,7 +27,7 @@ else
 BUILD := $(BIN)/maturin build
 endif
 WHEEL_SOURCES := Cargo.toml Cargo.lock pyproject.toml $(shell find rust python -type f \
-	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name '*.js' -o -name '*.css' -o -name '*.html' -o -name '*.py' -o -name '*.pyi' -o -name py.typed \) \
+	\( -name '*.rs' -o -name '*.toml' -o -name '*.bin' -o -name '*.json' -o -name '*.js' -o -name '*.css' -o -name '*.html' -o -name '*.py' -o -name '*.pyi' -o -name '*.template' -o -name py.typed \) \
 	-not -path '*/target/*')
 
 .PHONY: help setup build run test test-rust test-py chaos browser check docs fmt bench bench-smoke instructions gen clean

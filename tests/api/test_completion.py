@@ -32,6 +32,8 @@ def script(shell: str, capsys: pytest.CaptureFixture[str]) -> str:
         (["config", "check", "ap"], {"app.py"}),
         (["config", "check", "--no-do"], {"--no-docs"}),
         (["infer", "--str"], {"--stream"}),
+        (["init", ""], {"llm", "model"}),
+        (["init", "--engine", ""], {"none", "transformers", "llama-cpp", "vllm"}),
         (["completion", ""], {"bash", "zsh", "fish"}),
     ],
 )

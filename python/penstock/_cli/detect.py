@@ -1,4 +1,4 @@
-"""`penstock detect`, `penstock check` and `penstock init`."""
+"""`penstock detect` and `penstock check`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from penstock._cli.check import check
 from penstock.errors import StartupError
-from penstock.integrations import _detect, _scaffold
+from penstock.integrations import _detect
 
 __all__ = ["COMMANDS", "add_parsers", "run"]
 
-COMMANDS = ("detect", "check", "init")
+COMMANDS = ("detect", "check")
 
 
 def add_parsers(commands: Any) -> None:
@@ -41,16 +41,6 @@ def add_parsers(commands: Any) -> None:
     check.add_argument(
         "--build", action="store_true", help="build the models too, as at the start of a server, without serving them"
     )
-    init = commands.add_parser(
-        "init",
-        allow_abbrev=False,
-        help="write an example to start from",
-        description="Writes an example into a new folder, which can be served unchanged.",
-    )
-    init.add_argument("folder", metavar="FOLDER", help="new or empty folder")
-    init.add_argument(
-        "--integration", metavar="NAME", default=_detect.NATIVE, help="integration of the example (default: penstock)"
-    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -61,9 +51,7 @@ def run(options: argparse.Namespace) -> int:
     """
     if options.command == "detect":
         return _print_detected(Path(options.path), as_json=options.json)
-    if options.command == "check":
-        return _print_problems(options.path, options.integration, builds=options.build)
-    return _init(Path(options.folder), options.integration)
+    return _print_problems(options.path, options.integration, builds=options.build)
 
 
 def _print_detected(path: Path, *, as_json: bool) -> int:
@@ -99,10 +87,3 @@ def _print_problems(target: str, integration: str | None, *, builds: bool) -> in
     if not problems:
         print(f"{target}: no problems (integration {detected})")
     return 1 if problems else 0
-
-
-def _init(folder: Path, integration: str) -> int:
-    for path in _scaffold.write(folder, integration):
-        print(f"wrote {path}")
-    print(f"serve it with: penstock serve {folder}\ncheck it with: penstock check {folder}")
-    return 0

@@ -17,6 +17,7 @@ from penstock._cli import (
     detect,
     dev,
     infer,
+    init,
     serve,
     shim,
     url,
@@ -34,6 +35,7 @@ _OF_CLIENTS = {"infer": infer.run, "bench": bench.run}
 """Commands that need a running server."""
 
 _COMMANDS = {
+    "init": init.run,
     "serve": serve.run,
     "dev": dev.run,
     "reload": reload.run,
@@ -83,6 +85,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog="penstock", description="Serve Python models and send them requests.", allow_abbrev=False)
     parser.add_argument("--version", action=_Version, help="print the version and exit")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND")
+    init.add_parser(commands)
     serve.add_parser(commands)
     dev.add_parser(commands)
     reload.add_parser(commands)

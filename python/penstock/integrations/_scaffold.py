@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from penstock.errors import StartupError
 from penstock.integrations import _detect
 
-__all__ = ["write"]
+__all__ = ["write", "write_files"]
 
 _APP = '''"""Serves a model. Start it with `penstock serve .`, or with `--reload` to reload it at each change."""
 
@@ -71,12 +73,30 @@ def write(folder: Path, integration: str) -> list[Path]:
     Raises:
         StartupError: the folder is not empty, or there is no such integration.
     """
-    module = None if integration == _detect.NATIVE else _detect.module(integration)
+    if integration == _detect.NATIVE:
+        return write_files(folder, _FILES)
+    module = _detect.module(integration)
+    with _new(folder):
+        return module.scaffold(folder)
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Writes files, by name, into a folder. Returns them.
+
+    Raises:
+        StartupError: the folder is not empty.
+    """
+    with _new(folder):
+        return [_write(folder / name, text) for name, text in files.items()]
+
+
+@contextmanager
+def _new(folder: Path) -> Iterator[None]:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise StartupError(f"{folder} is not empty; name a new folder")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        return module.scaffold(folder) if module else [_write(folder / name, text) for name, text in _FILES.items()]
+        yield
     except OSError as error:
         raise StartupError(f"{folder}: cannot be written: {error.strerror}") from None
 
