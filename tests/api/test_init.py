@@ -16,6 +16,7 @@ from penstock._cli.main import main
 from serving_process import Serving
 from waiting import PATIENCE
 
+ROOT = Path(__file__).resolve().parents[2]
 ENGINES = ["none", "transformers", "llama-cpp", "vllm"]
 PORTS = ("--http", "127.0.0.1:0", "--grpc", "off")
 
@@ -58,6 +59,13 @@ def test_language_model_has_its_files_and_passes_its_test(engine: str, tmp_path:
     # It is skipped if its engine is not installed.
     done = run(tmp_path / "new", "pytest", "-q", "-p", "no:cacheprovider", "test_app.py")
     assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("engine", ENGINES[1:])
+def test_examples_are_the_templates(engine: str, tmp_path: Path) -> None:
+    example = ROOT / "examples" / engine.replace("-", "_")
+    files = {path.name: path.read_text() for path in example.iterdir() if path.is_file()}
+    assert files == written(tmp_path / "new", engine), f"copy {example} to python/penstock/_cli/templates/llm"
 
 
 def test_language_model_without_an_engine_is_served(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
