@@ -20,9 +20,6 @@ use std::{
     task::{Context, Poll},
 };
 
-/// Bytes of events that Python reads at once.
-const READ_BYTES: usize = 16 << 10;
-
 /// The outputs of a model, and how they are read.
 #[pyclass(frozen, module = "penstock._core", name = "ChunkFormat")]
 pub(crate) struct PyChunkFormat {
@@ -144,8 +141,8 @@ impl Generation {
         Ok(Self { reader: Mutex::new(Some(reader)), handed: Mutex::default(), ending: Arc::default() })
     }
 
-    /// Returns events if there are any, and whether the answers have ended. Otherwise the notifier reports `ticket`
-    /// when polling again can succeed.
+    /// Returns the next events if there are any, and whether the answers have ended. Otherwise the notifier reports
+    /// `ticket` when polling again can succeed.
     fn poll<'py>(
         &self,
         py: Python<'py>,
@@ -156,7 +153,8 @@ impl Generation {
         let waker = notifier.waker(ticket);
         let (reader, polled, out) = detached(py, move || {
             let mut out = Vec::new();
-            let polled = reader.poll(&mut Context::from_waker(&waker), &mut out, READ_BYTES);
+            // Those of one chunk, so that the first one is sent at once.
+            let polled = reader.poll(&mut Context::from_waker(&waker), &mut out, 1);
             (reader, polled, out)
         });
         *self.lock() = Some(reader);
