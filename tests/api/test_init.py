@@ -74,7 +74,7 @@ def test_language_model_without_an_engine_is_served(tmp_path: Path, capsys: pyte
         patch.chdir(tmp_path)
         assert main(["init", "llm"]) == 0
     assert "serve it with: penstock serve llm\n" in capsys.readouterr().out
-    assert main(["check", str(folder)]) == 0
+    assert run(tmp_path, "penstock", "check", "llm").returncode == 0
     messages: Any = [{"role": "user", "content": "the river turns"}]
     with Serving(str(folder), *PORTS) as serving, OpenAI(base_url=f"{serving.http}/v1", api_key="-") as client:
         ask = client.chat.completions.create

@@ -18,19 +18,16 @@ MOST_PADDING = 80
 
 @dataclass(frozen=True)
 class FormPart:
-    """Field or file of a form, from `Request.form`.
-
-    Attributes:
-        name: Name of the field.
-        content: Its bytes.
-        filename: Name of the file; None for a field.
-        content_type: Content type of the part; None without one.
-    """
+    """Field or file of a form, from `Request.form`."""
 
     name: str
+    """Name of the field."""
     content: bytes
+    """Its bytes."""
     filename: str | None = None
+    """Name of the file; None for a field."""
     content_type: str | None = None
+    """Content type of the part; None without one."""
 
     @property
     def text(self) -> str:

@@ -122,7 +122,7 @@ impl Generation {
 
 #[pymethods]
 impl Generation {
-    /// Begins to read calls, one for each answer.
+    /// Sends calls, one for each answer.
     #[new]
     #[expect(clippy::needless_pass_by_value, reason = "a list of Python is extracted")]
     fn new(
@@ -137,7 +137,8 @@ impl Generation {
         let readers = streams.iter().map(|stream| stream.take()).collect::<PyResult<Vec<_>>>()?;
         let format = ChunkFormat { call_id: format!("call_{}_", events.events.id), ..chunks.chunks.clone() };
         let events_of = events.events.clone().events(readers.len());
-        let reader = GenerationReader::new(readers, outputs, &format, events_of, events.is_document);
+        let is_document = events.is_document;
+        let reader = detached(py, move || GenerationReader::new(readers, outputs, &format, events_of, is_document));
         Ok(Self { reader: Mutex::new(Some(reader)), handed: Mutex::default(), ending: Arc::default() })
     }
 

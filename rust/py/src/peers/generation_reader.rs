@@ -88,6 +88,7 @@ impl GenerationReader {
     ) -> Self {
         let answers = streams.into_iter().enumerate().map(|(index, mut stream)| {
             stream.set_deferred(is_document);
+            stream.start();
             let mut format = chunks.clone();
             format.call_id.push_str(&index.to_string());
             format.call_id.push('_');

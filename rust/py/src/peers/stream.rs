@@ -120,6 +120,17 @@ impl Stream {
         Ok(Source::Many(pieces, in_flight))
     }
 
+    /// Sends the request now, if it has not been sent. Its error is that of the first chunk.
+    pub(super) fn start(&mut self) {
+        self.source = match std::mem::replace(&mut self.source, Source::Ended) {
+            Source::Unsent(request) => self.send(*request).unwrap_or_else(|error| {
+                self.patience.ended(Some(&error));
+                Source::Failed(error)
+            }),
+            other => other,
+        };
+    }
+
     /// Defers wake-ups, or no longer.
     pub(super) fn set_deferred(&mut self, deferred: bool) {
         self.deferred = deferred;

@@ -49,6 +49,11 @@ _SERVER: list[Deviation] = [
         "Penstock's text for unknown names, always with 404",
         r"\[404, \{\"error\": \"(Request for unknown model: 'nope' is not found|model 'add_sub' has no version '4')\"",
     ),
+    Deviation(
+        "metrics names",
+        "Triton has the histogram of first responses only with --metrics-config histogram_latencies=true",
+        '"nv_inference_first_response_histogram_ms',
+    ),
     Deviation("rest infer of a stream", "names the right endpoint", r"\[501, .*generate_stream"),
     Deviation("rest generate of a stream", "an error has an error status", r"\[500, .*exactly 1 "),
     Deviation(
