@@ -56,6 +56,7 @@ __all__ = [
     "Request",
     "RequestInfo",
     "Response",
+    "Row",
     "RuntimeClient",
     "RuntimeStream",
     "SequenceInfo",
@@ -694,7 +695,7 @@ class Row:
     state: Any
     """Whatever the model keeps of the row, such as its place in a cache; None at first."""
 
-    def __getitem__(self, name: str) -> Any:
+    def __getitem__(self, name: str, /) -> Any:
         """An input, as an array without the batch axis; None for an absent one.
 
         Raises:
