@@ -76,7 +76,7 @@ class Completions(Generating):
         count = answers(body)
         echo = body.get("echo", bool, False)
         texts = [prompt if isinstance(prompt, str) else "" for prompt in prompts]
-        if echo and len(texts) > len(list(filter(None, texts))) and self._takes_tokens(prompts):
+        if echo and not all(isinstance(prompt, str) for prompt in prompts):
             raise Refused("'echo' needs prompts of text", "echo")
         ask = Ask(
             [prompt for prompt in prompts for _ in range(count)],
@@ -89,10 +89,6 @@ class Completions(Generating):
         head = {"id": f"cmpl-{id_}", "object": "text_completion", "created": int(time.time()), "model": self.name}
         echoed = [text for text in texts for _ in range(count)] if echo else []
         return await self.response(ask, Form("completions", head, id_, *options, echo=echoed), ctx)
-
-    @staticmethod
-    def _takes_tokens(prompts: list[Any]) -> bool:
-        return any(not isinstance(prompt, str) for prompt in prompts)
 
     def _prompts(self, body: Body) -> list[Any]:
         """The prompts: texts, or lists of tokens where the model takes them."""

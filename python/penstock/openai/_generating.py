@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import uuid
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from contextlib import aclosing
@@ -15,7 +14,7 @@ from penstock._runtime.peers import Generation
 from penstock._spec.tensor import Tensor
 from penstock.errors import Cancelled, SignatureError
 from penstock.openai._errors import OPENAI, ErrorForm, error_response
-from penstock.openai._events import Document, End, Part
+from penstock.openai._events import Document, End, Part, encode
 from penstock.openai._member_inputs import MemberInputs
 from penstock.openai._members import DECLARED, PARTS
 from penstock.openai._served import Served
@@ -128,7 +127,7 @@ class Generating(Served):
         )
         events = _core.EventFormat(
             form.api,
-            json.dumps(form.head, ensure_ascii=False, separators=(",", ":")),
+            encode(form.head).decode(),
             form.id,
             document=not form.stream,
             include_usage=form.include_usage,
@@ -164,8 +163,7 @@ class Generating(Served):
                 raise
             except Exception as raised:
                 error = error_response(raised, form.errors)
-                body = json.dumps(error.body, ensure_ascii=False, separators=(",", ":"))
-                last = native.fail(body, error.message, error.code)
+                last = native.fail(encode(error.body).decode(), error.message, error.code)
             yield End(last)
 
     async def _usage(self, ask: Ask, choices: list[GeneratedChoice]) -> tuple[int, int, int | None, int | None]:

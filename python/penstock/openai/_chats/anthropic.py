@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import AsyncGenerator
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ from penstock.openai._body import Body
 from penstock.openai._chats.anthropic_blocks import as_messages, system_text
 from penstock.openai._chats.chat_model import ChatModel
 from penstock.openai._errors import ErrorForm, Refused
-from penstock.openai._events import Document, Part
+from penstock.openai._events import Document, Part, encode
 from penstock.openai._generating import Ask, Form, new_id
 from penstock.openai._members import parameters, stops
 
@@ -65,7 +64,7 @@ def _body(status: int, message: str, param: str | None, code: str | None) -> Doc
 
 
 def _event(body: Document) -> bytes:
-    return f"event: error\ndata: {json.dumps(body, ensure_ascii=False, separators=(',', ':'))}\n\n".encode()
+    return b"event: error\ndata: %b\n\n" % encode(body)
 
 
 ANTHROPIC = ErrorForm(_body, _event)

@@ -2,58 +2,33 @@
 
 use super::{
     choice::{Choice, Piece},
+    chunk_frame::{self, ChunkFrame},
     delta::Usage,
-    events::{EventFormat, Events, StreamError, members},
-    write::{logprobs, number, raw, text, usage},
+    events::{EventFormat, Events, StreamError},
+    write::{logprobs, number, raw, text},
 };
 
 /// Writer of these events.
 #[derive(Debug)]
 pub(super) struct ChatEvents {
-    /// The beginning of each event, up to the index of the answer.
-    before: String,
-    include_usage: bool,
-    continuous_usage: bool,
+    frame: ChunkFrame,
     /// The answers whose role was sent.
     begun: Vec<bool>,
 }
 
 impl ChatEvents {
     pub(super) fn new(format: &EventFormat, answers: usize) -> Self {
-        Self {
-            before: format!("data: {{{},\"choices\":[", members(&format.head)),
-            include_usage: format.include_usage,
-            continuous_usage: format.continuous_usage,
-            begun: vec![false; answers],
-        }
+        Self { frame: ChunkFrame::new(format), begun: vec![false; answers] }
     }
 
     /// Appends an event; `delta` writes the members of the object of that name.
     fn event(&self, out: &mut Vec<u8>, index: usize, part: &Part<'_>, delta: impl FnOnce(&mut Vec<u8>)) {
-        raw(out, &self.before);
-        raw(out, r#"{"index":"#);
-        number(out, index);
-        raw(out, r#","delta":{"#);
-        delta(out);
-        raw(out, r#"},"logprobs":"#);
-        logprobs(out, part.piece.map_or(&[], |piece| &piece.logprobs));
-        raw(out, r#","finish_reason":"#);
-        match part.finish_reason {
-            Some(reason) => text(out, reason),
-            None => raw(out, "null"),
-        }
-        raw(out, "}]");
-        self.close(out, &part.usage);
-    }
-
-    fn close(&self, out: &mut Vec<u8>, known: &Usage) {
-        if self.continuous_usage && !known.is_unknown() {
-            raw(out, r#","usage":"#);
-            usage(out, known);
-        } else if self.include_usage {
-            raw(out, r#","usage":null"#);
-        }
-        raw(out, "}\n\n");
+        self.frame.event(out, (index, part.finish_reason), &part.usage, |out| {
+            raw(out, r#","delta":{"#);
+            delta(out);
+            raw(out, r#"},"logprobs":"#);
+            logprobs(out, part.piece.map_or(&[], |piece| &piece.logprobs));
+        });
     }
 
     fn begin(&mut self, out: &mut Vec<u8>, index: usize, choice: &Choice) {
@@ -121,37 +96,20 @@ impl Events for ChatEvents {
     }
 
     fn end(&mut self, out: &mut Vec<u8>, _: &[&Choice], sum: &Usage) {
-        if self.include_usage {
-            raw(out, &self.before);
-            raw(out, r#"],"usage":"#);
-            usage(out, sum);
-            raw(out, "}\n\n");
-        }
-        raw(out, "data: [DONE]\n\n");
+        self.frame.end(out, sum);
     }
 
     fn fail(&mut self, out: &mut Vec<u8>, error: &StreamError) {
-        raw(out, "data: ");
-        raw(out, &error.body);
-        raw(out, "\n\n");
+        chunk_frame::fail(out, error);
     }
 
     fn document(&mut self, out: &mut Vec<u8>, choices: &[&Choice], sum: &Usage) {
-        raw(out, &self.before["data: ".len()..]);
-        for (index, choice) in choices.iter().enumerate() {
-            raw(out, if index == 0 { r#"{"index":"# } else { r#",{"index":"# });
-            number(out, index);
+        self.frame.document(out, choices, sum, |out, _, choice| {
             raw(out, r#","message":{"role":"assistant","content":"#);
             message(out, choice);
             raw(out, r#"},"logprobs":"#);
             logprobs(out, choice.logprobs());
-            raw(out, r#","finish_reason":"#);
-            text(out, choice.finish_reason());
-            out.push(b'}');
-        }
-        raw(out, r#"],"usage":"#);
-        usage(out, sum);
-        out.push(b'}');
+        });
     }
 }
 

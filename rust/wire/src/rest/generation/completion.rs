@@ -2,9 +2,10 @@
 
 use super::{
     choice::{Choice, Piece},
+    chunk_frame::{self, ChunkFrame},
     delta::{TokenLogprob, Usage},
-    events::{EventFormat, Events, StreamError, members},
-    write::{json, number, raw, text, usage},
+    events::{EventFormat, Events, StreamError},
+    write::{json, raw, text},
 };
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -12,9 +13,7 @@ use std::collections::BTreeMap;
 /// Writer of these events.
 #[derive(Debug)]
 pub(super) struct CompletionEvents {
-    before: String,
-    include_usage: bool,
-    continuous_usage: bool,
+    frame: ChunkFrame,
     /// Text before each answer.
     prompts: Vec<String>,
     /// The answers that have begun.
@@ -26,9 +25,7 @@ pub(super) struct CompletionEvents {
 impl CompletionEvents {
     pub(super) fn new(format: EventFormat, answers: usize) -> Self {
         Self {
-            before: format!("data: {{{},\"choices\":[", members(&format.head)),
-            include_usage: format.include_usage,
-            continuous_usage: format.continuous_usage,
+            frame: ChunkFrame::new(&format),
             offsets: vec![0; answers],
             begun: vec![false; answers],
             prompts: format.echo,
@@ -36,26 +33,13 @@ impl CompletionEvents {
     }
 
     fn event(&mut self, out: &mut Vec<u8>, index: usize, content: &str, part: &Part<'_>) {
-        raw(out, &self.before);
-        raw(out, r#"{"index":"#);
-        number(out, index);
-        raw(out, r#","text":"#);
-        text(out, content);
-        raw(out, r#","logprobs":"#);
-        logprobs(out, part.logprobs, self.offsets[index]);
-        raw(out, r#","finish_reason":"#);
-        match part.finish_reason {
-            Some(reason) => text(out, reason),
-            None => raw(out, "null"),
-        }
-        raw(out, "}]");
-        if self.continuous_usage && !part.usage.is_unknown() {
-            raw(out, r#","usage":"#);
-            usage(out, &part.usage);
-        } else if self.include_usage {
-            raw(out, r#","usage":null"#);
-        }
-        raw(out, "}\n\n");
+        let offset = self.offsets[index];
+        self.frame.event(out, (index, part.finish_reason), &part.usage, |out| {
+            raw(out, r#","text":"#);
+            text(out, content);
+            raw(out, r#","logprobs":"#);
+            logprobs(out, part.logprobs, offset);
+        });
         self.offsets[index] += content.chars().count();
     }
 
@@ -125,38 +109,21 @@ impl Events for CompletionEvents {
     }
 
     fn end(&mut self, out: &mut Vec<u8>, _: &[&Choice], sum: &Usage) {
-        if self.include_usage {
-            raw(out, &self.before);
-            raw(out, r#"],"usage":"#);
-            usage(out, sum);
-            raw(out, "}\n\n");
-        }
-        raw(out, "data: [DONE]\n\n");
+        self.frame.end(out, sum);
     }
 
     fn fail(&mut self, out: &mut Vec<u8>, error: &StreamError) {
-        raw(out, "data: ");
-        raw(out, &error.body);
-        raw(out, "\n\n");
+        chunk_frame::fail(out, error);
     }
 
     fn document(&mut self, out: &mut Vec<u8>, choices: &[&Choice], sum: &Usage) {
-        raw(out, &self.before["data: ".len()..]);
-        for (index, choice) in choices.iter().enumerate() {
+        self.frame.document(out, choices, sum, |out, index, choice| {
             let prompt = self.prompts.get(index).map_or("", String::as_str);
-            raw(out, if index == 0 { r#"{"index":"# } else { r#",{"index":"# });
-            number(out, index);
             raw(out, r#","text":"#);
             text(out, &[prompt, choice.content()].concat());
             raw(out, r#","logprobs":"#);
             logprobs(out, choice.logprobs(), prompt.chars().count());
-            raw(out, r#","finish_reason":"#);
-            text(out, choice.finish_reason());
-            out.push(b'}');
-        }
-        raw(out, r#"],"usage":"#);
-        usage(out, sum);
-        out.push(b'}');
+        });
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod chat;
 mod choice;
+mod chunk_frame;
 mod completion;
 mod decoder;
 mod delta;
